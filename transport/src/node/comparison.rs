@@ -82,8 +82,8 @@ struct UnderWay {
 }
 
 impl Comparisons {
-    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too, if anything is clear by that. Returns whether it is to go
-    /// raw where predicted times speak against that.
+    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too, if anything is clear by
+    /// that. Returns whether it is to go raw where predicted times speak against that.
     pub(super) fn begin(
         &mut self,
         request: RequestId,

@@ -347,7 +347,7 @@ impl Drop for Lent<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpListener};
 
@@ -358,7 +358,7 @@ mod tests {
     use crate::link::rate::{Backlog, Buffers, RateMeter};
     use crate::message::{Header, Tag, TaggedSend};
 
-    fn message(len: usize) -> Outgoing {
+    pub(in crate::link::tcp) fn message(len: usize) -> Outgoing {
         let header = Header::TaggedSend(TaggedSend {
             id: MessageId(1),
             algorithm: Algorithm::None,

@@ -85,28 +85,16 @@ impl PeerTask {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::Algorithm;
-
     use super::*;
     use crate::link::Sent;
-    use crate::link::tcp::outbox::{Outgoing, Push};
-    use crate::link::tcp::record::Record;
-    use crate::message::{Header, MessageId, Tag, TaggedSend};
+    use crate::link::tcp::outbox::Push;
+    use crate::link::tcp::outbox::tests::message;
 
     #[test]
     fn nothing_is_left_to_write_to_a_peer_that_is_given_up_before_it_has_come() {
         let (outbox, queue) = Outbox::new();
         let (outbox, flow) = (Arc::new(Mutex::new(outbox)), Arc::new(Flow::new()));
-        let header = Header::TaggedSend(TaggedSend {
-            id: MessageId(1),
-            algorithm: Algorithm::None,
-            continued: false,
-            unawaited: false,
-            tag: Tag(1),
-            length: 0,
-        });
-        let hello = Outgoing { record: Record::new(&header, bytes::Bytes::new()), len: 16, send: None };
-        assert_eq!(lock(&outbox).send(hello, Push::Now, 0, &flow), Some(Sent::Queued));
+        assert_eq!(lock(&outbox).send(message(0), Push::Now, 0, &flow), Some(Sent::Queued));
         assert!(flow.queued.any());
         let (close, closed) = watch::channel(false);
         let task = PeerTask {
