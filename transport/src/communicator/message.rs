@@ -60,9 +60,10 @@ impl Communicator {
         let mut transfers = Transfers::default();
         if from.len() <= PART_BYTES {
             let from = (from.into(), element);
-            transfers.send(group.node.start_send(peer, tag, from, Completion::Remote, false));
+            transfers.send(group.node.start_send(peer, tag, from, Completion::Remote, None));
         } else {
-            let handles = group.node.start_message(peer, tag, parts(&from, PART_BYTES), element);
+            let parts = parts(&from, PART_BYTES).collect();
+            let handles = group.node.start_message(peer, tag, parts, element);
             handles.into_iter().for_each(|handle| transfers.send(handle));
         }
         Ok(SendRequest { transfers })

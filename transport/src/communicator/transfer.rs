@@ -94,26 +94,26 @@ impl Group {
         element: Element,
     ) -> Transfers {
         let mut transfers = Transfers::default();
-        let is_part = from.len() > part_bytes;
+        let part_of = (from.len() > part_bytes).then_some(from.len() as u64);
         for part in parts(from, part_bytes) {
-            transfers.add(self.send_part(receivers, tag, (part.into(), is_part), element));
+            transfers.add(self.send_part(receivers, tag, (part.into(), part_of), element));
         }
         transfers
     }
 
-    /// Sends each of `receivers` the same bytes, which may be a part of something longer.
+    /// Sends each of `receivers` the same bytes, which may be a part of something of so many.
     pub(super) fn send_part(
         &self,
         receivers: &[usize],
         tag: Tag,
-        (part, is_part): (Slice, bool),
+        (part, part_of): (Slice, Option<u64>),
         element: Element,
     ) -> Transfers {
         let from = Payload::for_several(part, receivers.len());
         let mut transfers = Transfers::default();
         for &to in receivers {
             let (peer, from) = (self.members[to], (from.clone(), element));
-            transfers.send(self.node.start_send(peer, tag, from, Completion::Local, is_part));
+            transfers.send(self.node.start_send(peer, tag, from, Completion::Local, part_of));
         }
         transfers
     }

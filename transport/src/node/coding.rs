@@ -316,11 +316,11 @@ impl Coder {
         let facts = &transfer.facts;
         let decision = match (transfer.group, transfer.purpose) {
             (Some(group), _) => self.collectives.decide(group, facts, decision, is_looked_at),
-            (None, Purpose::Write { request }) => {
+            (None, Purpose::Write { request } | Purpose::Send { request }) => {
                 self.comparisons.decide(request, facts, decision, is_looked_at)
             }
             (None, Purpose::Answer { raw: true }) => comparison::answer_raw(facts, decision),
-            (None, _) => decision,
+            (None, Purpose::Answer { raw: false }) => decision,
         };
         let mut encoding = Encoding { transfer, decision, sampling, look, fanout: None, is_timed: true };
         let mut algorithm = decision.algorithm;

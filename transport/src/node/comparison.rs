@@ -1,17 +1,19 @@
-//! Whether reads and writes of this rank take less time where what they move is compressed; see [`comparison`](crate::comparison).
+//! Whether reads, writes and sends of this rank take less time where what they move is compressed; see [`comparison`](crate::comparison).
 //!
 //! * **Together**: what is under way at the same time shares the link and the cores. So what this rank asks of one peer goes one way in
 //!   *bursts*: until nothing of its kind and length is under way, or many have ended. What is left of a burst then is waited for before
 //!   the times of the next one count, and a burst counts as one, with the time that one of it took on average.
 //! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
-//!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)).
+//!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)). Sends that are done before they were received tell nobody when that
+//!   is, and are not compared. All parts of a message are one.
 //! * **What is clear is not compared**: where the whole has taken less with compression than the link alone would take for the raw bytes of all
 //!   that went the same way between the two meanwhile. Codecs hold up nothing then, and raw ones would be felt. Nor are those in which the
-//!   policy learns, which take longer. It takes a few in a row of which neither is so. Where the link is the cores' own work, nothing is clear.
+//!   policy learns, which take longer. Of others, it takes a few in a row that are not clear. Where the link is the cores' own work, nothing is clear; and
+//!   where a rank has no core but the one that drives the link, what a codec takes from that makes the link look slower than it is.
 
 use std::time::Instant;
 
-use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Reason};
+use mgcomp_selector::{CheapFacts, Decision, Reason};
 use rustc_hash::FxHashMap;
 
 use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Raw, Way, length_class};
@@ -23,11 +25,30 @@ const BURST: u32 = 16;
 /// So many in a row that are not clear are more than something else's doing.
 const UNCLEAR: u32 = 3;
 
-/// What moves bytes from or to a peer's memory.
+/// What moves bytes from or to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Read,
     Write,
+    Send,
+}
+
+/// The two ways between this rank and a peer, each of which has a link of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Direction {
+    FromPeer,
+    ToPeer,
+}
+
+/// What a request moves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) peer: Rank,
+    pub(super) kind: Kind,
+    /// All of it; of a part, all of what that is a part of.
+    pub(super) bytes: u64,
+    /// Whether it is a part that another one follows.
+    pub(super) continued: bool,
 }
 
 /// What is compared with each other: the peer, the kind and the length.
@@ -39,8 +60,8 @@ pub(super) struct Comparisons {
     known: Known<Class, Line>,
     under_way: FxHashMap<RequestId, UnderWay>,
     bursts: u64,
-    /// The raw bytes of all that has gone the way of reads from each peer, and of writes to it.
-    passed: FxHashMap<(Rank, Kind), u64>,
+    /// The raw bytes of all that has come from each peer, and gone to it.
+    passed: FxHashMap<(Rank, Direction), u64>,
 }
 
 /// Those of one class.
@@ -50,7 +71,7 @@ struct Line {
     burst: Option<Burst>,
     /// Those of earlier bursts that are still under way.
     left: u32,
-    /// How many bursts in a row were not clear.
+    /// How many bursts in a row were not clear, of those that say something.
     unclear: u32,
 }
 
@@ -62,11 +83,13 @@ struct Burst {
     /// Since when its times count, and what had passed then: not while some of an earlier one are under way.
     since: Option<(Instant, u64)>,
     under_way: u32,
-    /// Those that have ended since.
+    /// Whether a part that another one follows was the last that has begun.
+    goes_on: bool,
+    /// Those that have ended since; of those in parts, the last parts.
     ended: u32,
     expected: Expected,
-    /// What the link takes for a byte, in nanoseconds; 0 where nothing is known of it.
-    byte_ns: f64,
+    /// What takes less for each raw byte is clear, in nanoseconds.
+    clear_byte_ns: f64,
     /// Whether one has failed.
     has_failed: bool,
 }
@@ -78,17 +101,18 @@ struct UnderWay {
     burst: u64,
     way: Way,
     bytes: u64,
+    continued: bool,
     expected: Expected,
 }
 
 impl Comparisons {
-    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too, if anything is clear by
-    /// that. Returns whether it is to go raw where predicted times speak against that.
+    /// A request begins. What takes less than `clear_byte_ns` for each raw byte is clear; of 0, nothing is. Returns whether it is to go
+    /// raw where predicted times speak against that.
     pub(super) fn begin(
         &mut self,
         request: RequestId,
-        (peer, kind, bytes): (Rank, Kind, u64),
-        link: Option<LinkFacts>,
+        Move { peer, kind, bytes, continued }: Move,
+        clear_byte_ns: f64,
         now: impl FnOnce() -> Instant,
     ) -> bool {
         if bytes < LEAST_BYTES {
@@ -96,7 +120,7 @@ impl Comparisons {
         }
         let class = (peer, kind, length_class(bytes));
         let line = self.known.meet(class);
-        let passed = self.passed.get(&(peer, kind)).copied().unwrap_or_default();
+        let passed = self.passed.get(&(peer, kind.direction())).copied().unwrap_or_default();
         let burst = line.burst.get_or_insert_with(|| {
             self.bursts += 1;
             Burst {
@@ -104,25 +128,28 @@ impl Comparisons {
                 way: line.course.begin(),
                 since: (line.left == 0).then(|| (now(), passed)),
                 under_way: 0,
+                goes_on: false,
                 ended: 0,
                 expected: Expected::default(),
-                byte_ns: link.map_or(0.0, |link| 8.0 / link.rate_gbps()),
+                clear_byte_ns,
                 has_failed: false,
             }
         });
         burst.under_way += 1;
+        burst.goes_on = continued;
         let (burst, way) = (burst.number, burst.way);
-        self.under_way.insert(request, UnderWay { class, burst, way, bytes, expected: Expected::default() });
+        let one = UnderWay { class, burst, way, bytes, continued, expected: Expected::default() };
+        self.under_way.insert(request, one);
         way.raw().is_some()
     }
 
-    /// So many raw bytes go the way of reads from `peer`, or of writes to it, whatever they are for.
-    pub(super) fn pass(&mut self, peer: Rank, way_of: Kind, raw_bytes: u64) {
-        let passed = self.passed.entry((peer, way_of)).or_default();
+    /// So many raw bytes go from `peer` or to it, whatever they are for.
+    pub(super) fn pass(&mut self, peer: Rank, direction: Direction, raw_bytes: u64) {
+        let passed = self.passed.entry((peer, direction)).or_default();
         *passed = passed.wrapping_add(raw_bytes);
     }
 
-    /// What becomes of a decision on a part of a write. `is_looked_at`: a sample is taken for that.
+    /// What becomes of a decision on a part of a write or of a send. `is_looked_at`: a sample is taken for that.
     pub(super) fn decide(
         &mut self,
         request: RequestId,
@@ -152,16 +179,16 @@ impl Comparisons {
         let Some(one) = self.under_way.remove(&request) else { return };
         let Some(line) = self.known.get_mut(&one.class) else { return };
         let (peer, kind, _) = one.class;
-        let passed = self.passed.get(&(peer, kind)).copied().unwrap_or_default();
+        let passed = self.passed.get(&(peer, kind.direction())).copied().unwrap_or_default();
         match &mut line.burst {
             Some(burst) if burst.number == one.burst => {
                 burst.under_way -= 1;
                 burst.has_failed |= !is_good;
                 if burst.since.is_some() {
-                    burst.ended += 1;
+                    burst.ended += u32::from(!one.continued);
                     burst.expected.add(one.expected());
                 }
-                if burst.ended >= BURST || burst.under_way == 0 && line.left == 0 {
+                if burst.ended >= BURST || burst.under_way == 0 && !burst.goes_on && line.left == 0 {
                     line.end_burst(now(), passed);
                 }
             }
@@ -177,6 +204,15 @@ impl Comparisons {
     }
 }
 
+impl Kind {
+    fn direction(self) -> Direction {
+        match self {
+            Self::Read => Direction::FromPeer,
+            Self::Write | Self::Send => Direction::ToPeer,
+        }
+    }
+}
+
 impl Line {
     fn end_burst(&mut self, now: Instant, passed: u64) {
         let Some(burst) = self.burst.take() else { return };
@@ -186,10 +222,12 @@ impl Line {
             && !burst.has_failed
         {
             let took = now.saturating_duration_since(since);
-            let is_clear = (took.as_nanos() as f64) < passed.wrapping_sub(before) as f64 * burst.byte_ns;
+            let is_clear =
+                (took.as_nanos() as f64) < passed.wrapping_sub(before) as f64 * burst.clear_byte_ns;
             let mut expected = burst.expected;
-            self.unclear =
-                if is_clear || !expected.says_something() { 0 } else { self.unclear.saturating_add(1) };
+            if expected.says_something() {
+                self.unclear = if is_clear { 0 } else { self.unclear.saturating_add(1) };
+            }
             if burst.way == Way::Free && self.unclear < UNCLEAR {
                 // Nothing that was to be compressed is to be compared.
                 expected = Expected { sent_bytes: expected.sent_bytes, ..Expected::default() };
@@ -209,7 +247,7 @@ impl UnderWay {
         let (_, kind, _) = self.class;
         let arrived = self.expected;
         match (kind, self.way.raw()) {
-            (Kind::Write, _) => arrived,
+            (Kind::Write | Kind::Send, _) => arrived,
             (Kind::Read, None) => Expected { sent_bytes: self.bytes, ..arrived },
             (Kind::Read, Some(_)) => {
                 // The peer had its reasons to compress it all the same, so it says nothing.

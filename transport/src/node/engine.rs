@@ -10,7 +10,7 @@ use mgcomp_selector::{LinkFacts, Overlap};
 use rustc_hash::FxHashMap;
 
 use super::coding::{Coder, Finished, JobResult};
-use super::comparison::Kind;
+use super::comparison::{Direction, Kind, Move};
 use super::groups::{GroupBoard, Watch};
 use super::handle::{Reply, TransferResult};
 use super::mailbox::Input;
@@ -21,7 +21,7 @@ use crate::link::{Link, LinkEvent, Message, SendError, Sent};
 use crate::message::{GivingUp, Header, Rank};
 use crate::region::RegionTable;
 use crate::session::{
-    Action, GroupOver, Request, RequestId, Session, SessionConfig, SessionError, TransferError,
+    Action, Completion, GroupOver, Request, RequestId, Session, SessionConfig, SessionError, TransferError,
 };
 
 /// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
@@ -29,6 +29,8 @@ use crate::session::{
 const OVERLAPPING_BYTES: u64 = 64 << 10;
 /// One for the link where that is the cores' work, and one for codecs.
 const LEAST_CORES: f64 = 2.0;
+/// Where a core has codecs to run beside the link, the link is at most so many times as fast as it looks.
+const SLOWED: f64 = 2.0;
 
 pub(super) struct Engine {
     pub(super) link: Box<dyn Link>,
@@ -166,17 +168,24 @@ impl Engine {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.replies.insert(id, Asked { reply, group: group_of(&request) });
-        // What cores carry is no faster than they are at the time, so nothing is clear by that.
-        let link = self.link.facts(peer).filter(|_| !self.link.is_cores_work(peer));
+        let clear_byte_ns = clear_byte_ns(self.link.facts(peer), self.cores, self.link.is_cores_work(peer));
         let comparisons = &mut self.coder.comparisons;
         match &mut request {
             Request::Read { into, raw, .. } => {
-                *raw = comparisons.begin(id, (peer, Kind::Read, into.capacity()), link, Instant::now);
+                let read = Move { peer, kind: Kind::Read, bytes: into.capacity(), continued: false };
+                *raw = comparisons.begin(id, read, clear_byte_ns, Instant::now);
             }
             Request::Write { from, .. } => {
-                comparisons.begin(id, (peer, Kind::Write, from.capacity()), link, Instant::now);
+                let write = Move { peer, kind: Kind::Write, bytes: from.capacity(), continued: false };
+                comparisons.begin(id, write, clear_byte_ns, Instant::now);
             }
-            Request::Send { .. } | Request::Receive { .. } => {}
+            &mut Request::Send { ref from, completion: Completion::Remote, part_of, continued, .. } => {
+                let bytes = part_of.unwrap_or_else(|| from.capacity());
+                let send = Move { peer, kind: Kind::Send, bytes, continued };
+                comparisons.begin(id, send, clear_byte_ns, Instant::now);
+            }
+            // Nobody is told when that has arrived.
+            Request::Send { completion: Completion::Local, .. } | Request::Receive { .. } => {}
         }
         self.tell(peer, |session| session.submit(id, request, Instant::now()));
     }
@@ -244,13 +253,13 @@ impl Engine {
                 let overlaps = overlaps && can_overlap(self.cores, self.link.is_cores_work(peer));
                 let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
                 let facts = (allowed, link);
-                self.coder.comparisons.pass(peer, Kind::Write, source.capacity());
+                self.coder.comparisons.pass(peer, Direction::ToPeer, source.capacity());
                 let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
             Action::Decode { job, algorithm, payload, read, destination, all_or_nothing } => {
                 let by = (peer, job);
-                self.coder.comparisons.pass(peer, Kind::Read, destination.capacity());
+                self.coder.comparisons.pass(peer, Direction::FromPeer, destination.capacity());
                 if let Some(read) = read.filter(|_| algorithm != Algorithm::None) {
                     self.coder.comparisons.arrived(read, destination.capacity(), payload.capacity());
                 }
@@ -348,6 +357,18 @@ fn can_overlap(cores: f64, is_cores_work: bool) -> bool {
     cores >= LEAST_CORES || !is_cores_work
 }
 
+/// What less time for a raw byte than that speaks for compression without a comparison, in nanoseconds; 0 where nothing does. What is known of
+/// the way to a peer is taken for that from it too.
+fn clear_byte_ns(link: Option<LinkFacts>, cores: f64, is_cores_work: bool) -> f64 {
+    match link {
+        // What cores carry is no faster than they are at the time.
+        Some(link) if !is_cores_work => {
+            8.0 / link.rate_gbps() / if cores < LEAST_CORES { SLOWED } else { 1.0 }
+        }
+        _ => 0.0,
+    }
+}
+
 /// A link on which transfers follow each other, so that codecs work while it does.
 fn overlapping(link: LinkFacts) -> LinkFacts {
     match link.overlap() {
@@ -387,5 +408,20 @@ mod tests {
         assert!(can_overlap(2.0, true) && can_overlap(64.0, true));
         // A wire, or what imitates one, has no need of it.
         assert!(can_overlap(1.0, false) && can_overlap(0.5, false));
+    }
+
+    #[test]
+    fn what_is_clear_is_clear_by_a_link_that_codecs_do_not_slow() {
+        let link = LinkFacts::try_new(4.0, 1000, Overlap::None).ok();
+        for (link, cores, is_cores_work, clear) in [
+            (link, 2.0, false, 2.0),
+            (link, 1.9, false, 1.0),
+            (link, 2.0, true, 0.0),
+            (link, 1.0, true, 0.0),
+            (None, 2.0, false, 0.0),
+        ] {
+            let byte_ns = clear_byte_ns(link, cores, is_cores_work);
+            assert!((byte_ns - clear).abs() < 1e-9, "{cores} {is_cores_work}: {byte_ns}");
+        }
     }
 }

@@ -29,8 +29,8 @@
 //! ```
 //!
 //! # Compression
-//! The policy decides for each message. Where it goes by the times that it predicts, reads and writes of 16 KiB and more are held against raw
-//! ones, by whoever asks: of those of one peer and of about one length, some go raw, and where those take less time as a whole, all do until
+//! The policy decides for each message. Where it goes by the times that it predicts, reads, writes and [sends](Node::send) of 16 KiB and more are held
+//! against raw ones, by whoever asks: of those of one peer and of about one length, some go raw, and where those take less time as a whole, all do until
 //! they are compared again ([`Reason::TransferSlower`], [`Reason::RawWanted`]). Not what takes 50 ms raw, or less than the link would for raw bytes.
 //!
 //! # Memory
@@ -315,7 +315,7 @@ impl Node {
     /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Remote, false)
+        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Remote, None)
     }
 
     /// As [`send`](Self::send), but finished as soon as `from` may be changed, which may be before it was received. That it
@@ -323,19 +323,19 @@ impl Node {
     /// as long as the peer takes it within two seconds.
     #[must_use]
     pub fn post(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Local, false)
+        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Local, None)
     }
 
-    /// Sends something that may be a part of something longer, whose other parts are sent at the same time.
+    /// Sends something that may be a part of something of so many bytes, whose other parts are sent at the same time.
     pub(crate) fn start_send(
         &self,
         peer: Rank,
         tag: Tag,
         (from, element): (Payload, Element),
         completion: Completion,
-        is_part: bool,
+        part_of: Option<u64>,
     ) -> Handle {
-        self.submit(peer, Request::Send { from, element, tag, completion, is_part, continued: false })
+        self.submit(peer, Request::Send { from, element, tag, completion, part_of, continued: false })
     }
 
     /// Sends `parts` as one message, of which nothing else comes between: done once all of it was received.
@@ -343,15 +343,15 @@ impl Node {
         &self,
         peer: Rank,
         tag: Tag,
-        parts: impl IntoIterator<Item = Slice>,
+        parts: Vec<Slice>,
         element: Element,
     ) -> Vec<Handle> {
-        let mut parts = parts.into_iter().peekable();
-        let (mut inputs, mut handles) = (Vec::new(), Vec::new());
-        while let Some(part) = parts.next() {
-            let (from, completion) = (Payload::from_memory(part), Completion::Remote);
-            let continued = parts.peek().is_some();
-            let request = Request::Send { from, element, tag, completion, is_part: true, continued };
+        let part_of = Some(parts.iter().map(|part| part.len() as u64).sum());
+        let (mut inputs, mut handles, mut left) = (Vec::new(), Vec::new(), parts.len());
+        for part in parts {
+            left -= 1;
+            let (from, completion, continued) = (Payload::from_memory(part), Completion::Remote, left > 0);
+            let request = Request::Send { from, element, tag, completion, part_of, continued };
             let (input, handle) = self.input(peer, request);
             inputs.extend(input);
             handles.push(handle);

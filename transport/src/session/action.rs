@@ -43,7 +43,10 @@ pub enum Purpose {
         request: RequestId,
     },
     /// A tagged send, from memory that the program leaves alone until it is finished.
-    Send,
+    Send {
+        /// What asked for it.
+        request: RequestId,
+    },
 }
 
 /// One thing to do. Actions are to be carried out in the order in which they come.

@@ -118,13 +118,14 @@ impl Session {
     /// The peer wants bytes of a send that it was offered.
     pub(super) fn on_fetch(&mut self, fetch: Fetch) -> Result<(), SessionError> {
         let Fetch { id, offer, offset, length } = fetch;
-        let Some(&Request::Send { ref from, element, tag, is_part, .. }) = self.requester.offered(offer)
+        let Some((request, &Request::Send { ref from, element, tag, part_of, .. })) =
+            self.requester.offered(offer)
         else {
             return Err(Violation::NoSuchOffer(offer).into());
         };
         let part = from.part(offset, u64::from(length));
         let let_go = self.requester.let_go(offer);
-        let overlaps = is_part || from.capacity() > u64::from(length);
+        let overlaps = part_of.is_some() || from.capacity() > u64::from(length);
         self.admit(id, Lane::Memory, length)?;
         if let Some(status) = let_go {
             self.answer_read(id, status);
@@ -133,7 +134,7 @@ impl Session {
         } else if let Some(part) = part {
             self.requester.offers().begin_fetch(offer);
             let job = self.job(Job::EncodeFetched { id, offer });
-            self.encode(job, (part, element), Stream::Tag(tag), Purpose::Send, overlaps);
+            self.encode(job, (part, element), Stream::Tag(tag), Purpose::Send { request }, overlaps);
         } else {
             self.answer_read(id, Status::OutOfBounds);
         }

@@ -75,7 +75,7 @@ impl Session {
     }
 
     pub(super) fn on_offer_ack(&mut self, answer: OfferAck) -> Result<(), SessionError> {
-        let result = self.answered(answer.status, self.requester.offered(answer.offer));
+        let result = self.answered(answer.status, self.requester.offered(answer.offer).map(|(_, send)| send));
         if let Some(Ended { finished: Some(finished), .. }) =
             self.requester.finish_offer(answer.offer, result)?
         {
@@ -131,9 +131,13 @@ impl Session {
                 let overlaps = from.capacity() > u64::from(length);
                 self.encode(job, (part, element), address.into(), Purpose::Write { request }, overlaps);
             }
-            Request::Send { ref from, element, tag, is_part, .. } => {
+            Request::Send { ref from, element, tag, part_of, .. } => {
+                let Some(request) = self.requester.asked_by(&piece) else {
+                    return self.finish(id, Err(TransferError::Encode(Status::Internal)));
+                };
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, (from.clone(), element), Stream::Tag(tag), Purpose::Send, is_part);
+                let (source, purpose) = ((from.clone(), element), Purpose::Send { request });
+                self.encode(job, source, Stream::Tag(tag), purpose, part_of.is_some());
             }
             Request::Receive { .. } => match self.requester.fetches(id) {
                 Some(offer) => {
@@ -167,8 +171,7 @@ impl Session {
     /// A message of several sends must not lose one: what comes behind it would take its place. So the peer is told of that one.
     fn not_encoded(&mut self, id: MessageId, status: Status) {
         let request = self.requester.piece(id).cloned().and_then(|piece| self.requester.request(&piece));
-        let is_of_message =
-            matches!(request, Some(Request::Send { is_part, continued, .. }) if *is_part || *continued);
+        let is_of_message = matches!(request, Some(Request::Send { part_of, continued, .. }) if part_of.is_some() || *continued);
         let Phase::Open { limits, .. } = self.phase else { return };
         if !is_of_message {
             self.finish(id, Err(TransferError::Encode(status)));

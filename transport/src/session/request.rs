@@ -40,8 +40,8 @@ pub enum Request {
         tag: Tag,
         /// When it is done.
         completion: Completion,
-        /// Whether it is a part of something longer, whose other parts are sent at the same time.
-        is_part: bool,
+        /// The bytes of what it is a part of, if it is, and the other parts are sent at the same time.
+        part_of: Option<u64>,
         /// Whether the next send with this tag is for the same receive, which gets both, one behind the other.
         continued: bool,
     },
@@ -64,6 +64,13 @@ pub(super) enum Owner {
 
 /// Counts the [messages of several sends](super::parts) that were begun to be received.
 pub(super) type MessageNumber = u64;
+
+impl Owner {
+    /// The request of the program, if it is one by itself.
+    pub(super) fn request(self) -> Option<RequestId> {
+        if let Self::Request(request) = self { Some(request) } else { None }
+    }
+}
 
 impl From<RequestId> for Owner {
     fn from(request: RequestId) -> Self {

@@ -268,10 +268,7 @@ impl Requester {
 
     /// The request of the program that a piece belongs to, if it is one by itself.
     pub(super) fn asked_by(&self, piece: &Piece) -> Option<RequestId> {
-        match self.transfers.get(&piece.transfer)?.owner {
-            Owner::Request(request) => Some(request),
-            Owner::Part(_) => None,
-        }
+        self.transfers.get(&piece.transfer)?.owner.request()
     }
 
     /// The offer that a piece is fetched of.
@@ -279,9 +276,10 @@ impl Requester {
         self.transfers.get(&self.pieces.get(&id)?.transfer)?.fetches
     }
 
-    /// The send that the peer was told of by this offer.
-    pub(super) fn offered(&self, offer: OfferId) -> Option<&Request> {
-        self.transfers.get(&self.offers.told(offer)?).map(|transfer| &transfer.request)
+    /// The send that the peer was told of by this offer, and what the program calls it.
+    pub(super) fn offered(&self, offer: OfferId) -> Option<(RequestId, &Request)> {
+        let transfer = self.transfers.get(&self.offers.told(offer)?)?;
+        Some((transfer.owner.request()?, &transfer.request))
     }
 
     /// Why the peer gets nothing of this offer any more, if it was [ended](Self::end_all_of).

@@ -1,4 +1,4 @@
-//! Reads and writes that go raw though the policy would compress them, and that they bring the same.
+//! Reads, writes and sends that go raw though the policy would compress them, and that they bring the same.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use mgcomp_selector::Reason;
 use mgcomp_transport::link::Message;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
-use mgcomp_transport::message::{Address, DataReady, Header, Rank, WriteRequest};
+use mgcomp_transport::message::{Address, DataReady, Header, Rank, Tag, TaggedSend, WriteRequest};
 use mgcomp_transport::node::Node;
 use mgcomp_transport::region::Access;
 
@@ -17,6 +17,7 @@ use crate::common::stubborn::{FASTEST, SLOW, Stubborn};
 use crate::common::watched;
 
 const BYTES: usize = 16 << 10;
+const TAG: Tag = Tag(7);
 
 /// Rank 0 moves bytes from and to rank 1. To send them in one way takes long.
 struct Pair {
@@ -31,7 +32,8 @@ impl Pair {
         let nodes = Loopback::fabric(2, None).unwrap().into_iter().map(|link| {
             let hear = move |message: &Message| {
                 let (Header::DataReady(DataReady { algorithm, .. })
-                | Header::WriteRequest(WriteRequest { algorithm, .. })) = message.header
+                | Header::WriteRequest(WriteRequest { algorithm, .. })
+                | Header::TaggedSend(TaggedSend { algorithm, .. })) = message.header
                 else {
                     return;
                 };
@@ -63,6 +65,24 @@ impl Pair {
     fn write(&self) -> (Algorithm, Reason) {
         let write = self.nodes[0].write(Rank(1), self.from.all(), Element::U32, self.there[1]);
         assert_eq!(end_of(write), Ok(BYTES as u64));
+        decided(&self.nodes[0])
+    }
+
+    /// The same of what is sent.
+    fn send(&self) -> (Algorithm, Reason) {
+        self.into.all().write(|into| into.fill(0xaa));
+        let received = self.nodes[1].receive(Rank(0), TAG, self.into.all());
+        let sent = self.nodes[0].send(Rank(1), TAG, self.from.all(), Element::U32);
+        assert_eq!((end_of(sent), end_of(received)), (Ok(BYTES as u64), Ok(BYTES as u64)));
+        assert!(self.into.all().to_vec() == self.from.all().to_vec());
+        decided(&self.nodes[0])
+    }
+
+    /// Sends what is done once it has left.
+    fn post(&self) -> (Algorithm, Reason) {
+        let received = self.nodes[1].receive(Rank(0), TAG, self.into.all());
+        let posted = self.nodes[0].post(Rank(1), TAG, self.from.all(), Element::U32);
+        assert_eq!((end_of(posted), end_of(received)), (Ok(BYTES as u64), Ok(BYTES as u64)));
         decided(&self.nodes[0])
     }
 
@@ -100,19 +120,31 @@ fn count(all: &[(Algorithm, Reason)], one: (Algorithm, Reason)) -> usize {
 }
 
 #[test]
-fn writes_go_raw_where_they_take_longer_with_compression() {
+fn writes_and_sends_go_raw_where_they_take_longer_with_compression() {
     watched(|| {
         let pair = Pair::new(FASTEST, Algorithm::Zvc);
         let is_slower = |all: &[_]| matches!(all.last(), Some((_, Reason::TransferSlower { .. })));
-        let all = pair.until(Pair::write, is_slower);
-        assert!(count(&all, (Algorithm::Zvc, FASTEST)) >= 4, "{all:?}");
-        assert!(count(&all, (Algorithm::None, Reason::TransferTimed)) >= 4, "{all:?}");
-        let Some((Algorithm::None, Reason::TransferSlower { coded_ns, raw_ns })) = all.last() else {
-            panic!("{all:?}")
-        };
-        assert!(u128::from(*coded_ns) >= SLOW.as_nanos() && raw_ns < coded_ns, "{coded_ns} {raw_ns}");
-        // Raw or not, they have arrived.
+        for one in [Pair::write, Pair::send] {
+            let all = pair.until(one, is_slower);
+            assert!(count(&all, (Algorithm::Zvc, FASTEST)) >= 4, "{all:?}");
+            assert!(count(&all, (Algorithm::None, Reason::TransferTimed)) >= 4, "{all:?}");
+            let Some((Algorithm::None, Reason::TransferSlower { coded_ns, raw_ns })) = all.last() else {
+                panic!("{all:?}")
+            };
+            assert!(u128::from(*coded_ns) >= SLOW.as_nanos() && raw_ns < coded_ns, "{coded_ns} {raw_ns}");
+        }
+        // Raw or not, what was written has arrived.
         pair.read(pair.there[1]);
+    });
+}
+
+#[test]
+fn what_is_done_before_it_was_received_is_not_compared() {
+    watched(|| {
+        let pair = Pair::new(FASTEST, Algorithm::Zvc);
+        for _ in 0..40 {
+            assert_eq!(pair.post(), (Algorithm::Zvc, FASTEST));
+        }
     });
 }
 
@@ -135,6 +167,7 @@ fn what_takes_longer_raw_is_compressed() {
         let coded = (Algorithm::Zvc, FASTEST);
         for (raw, one) in [
             ((Algorithm::None, Reason::TransferTimed), &Pair::write as &dyn Fn(&Pair) -> _),
+            ((Algorithm::None, Reason::TransferTimed), &Pair::send),
             ((Algorithm::None, Reason::RawWanted), &|pair: &Pair| pair.read(pair.there[0])),
         ] {
             // Far more in a row than a comparison has.
@@ -152,6 +185,7 @@ fn what_was_not_decided_by_times_is_left_alone() {
         let pair = Pair::new(Reason::Fixed, Algorithm::Zvc);
         for _ in 0..20 {
             assert_eq!(pair.write(), (Algorithm::Zvc, Reason::Fixed));
+            assert_eq!(pair.send(), (Algorithm::Zvc, Reason::Fixed));
             assert_eq!(pair.read(pair.there[0]), (Algorithm::Zvc, Reason::Fixed));
         }
     });

@@ -85,9 +85,10 @@ impl Group {
         for other in self.others() {
             handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
         }
-        let (others, is_part) = (self.others().collect::<Vec<_>>(), blocks[self.rank].len > PART_BYTES);
+        let (others, len) = (self.others().collect::<Vec<_>>(), blocks[self.rank].len);
+        let part_of = (len > PART_BYTES).then_some(len as u64);
         self.reduce_parts(&from, &results[self.rank], &bench, task, |part| {
-            handing_on.add(self.send_part(&others, tag, (part, is_part), element));
+            handing_on.add(self.send_part(&others, tag, (part, part_of), element));
         })?;
         handing_on.wait_in(self)
     }

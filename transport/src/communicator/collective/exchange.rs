@@ -70,10 +70,10 @@ impl Group {
                 };
                 copy(&from, &aside)?;
                 let peer = self.members[other];
-                let is_part = lens[other] > PART_BYTES;
+                let part_of = (lens[other] > PART_BYTES).then_some(lens[other] as u64);
                 transfers.receive(self.node.receive(peer, tag, into), other, len);
                 let from = (aside.into(), element);
-                transfers.send(self.node.start_send(peer, tag, from, Completion::Local, is_part));
+                transfers.send(self.node.start_send(peer, tag, from, Completion::Local, part_of));
             }
         }
         under_way.into_iter().try_for_each(|transfers| transfers.wait_in(self))

@@ -10,8 +10,10 @@ use super::*;
 use crate::control::Meter;
 use crate::memory::HostBuffer;
 use crate::message::Tag;
+use crate::session::RequestId;
 
 const LEN: usize = 64 << 10;
+const SEND: Purpose = Purpose::Send { request: RequestId(0) };
 
 /// How it was coded, and its first byte.
 type Made = Result<(Algorithm, u8), Status>;
@@ -54,8 +56,7 @@ impl Bench {
     fn send_but(&mut self, peer: u32, source: &Payload, but: Option<Algorithm>) {
         let allowed = AlgorithmSet::supported().iter().filter(|&algorithm| Some(algorithm) != but).collect();
         let (job, stream) = ((Rank(peer), JobId(10 * u64::from(peer))), Stream::Tag(Tag(1)));
-        let done =
-            self.coder.encode(job, source.clone(), Element::U8, stream, (allowed, None), Purpose::Send);
+        let done = self.coder.encode(job, source.clone(), Element::U8, stream, (allowed, None), SEND);
         assert!(done.is_none_or(|done| done.peer == Rank(peer)));
     }
 
@@ -133,7 +134,7 @@ fn a_peer_that_asks_later_takes_what_is_there() {
     let allowed = AlgorithmSet::supported();
     let job = (Rank(2), JobId(20));
     let stream = Stream::Tag(Tag(1));
-    let done = bench.coder.encode(job, source.clone(), Element::U8, stream, (allowed, None), Purpose::Send);
+    let done = bench.coder.encode(job, source.clone(), Element::U8, stream, (allowed, None), SEND);
     let Some(Finished {
         peer: Rank(2), job: JobId(20), result: JobResult::Encoded(Ok((sent, payload))), ..
     }) = done

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{Overlap, StreamId};
+use mgcomp_selector::StreamId;
 
 use super::*;
 
@@ -34,19 +34,23 @@ fn decision(algorithm: Algorithm, reason: Reason) -> Decision {
 struct Bench {
     comparisons: Comparisons,
     now: Instant,
-    link: Option<LinkFacts>,
+    clear_byte_ns: f64,
     requests: u64,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { comparisons: Comparisons::default(), now: Instant::now(), link: None, requests: 0 }
+        Self { comparisons: Comparisons::default(), now: Instant::now(), clear_byte_ns: 0.0, requests: 0 }
     }
 
     fn begin(&mut self, peer: Rank, kind: Kind, bytes: u64) -> (RequestId, bool) {
+        self.begin_part(Move { peer, kind, bytes, continued: false })
+    }
+
+    fn begin_part(&mut self, part: Move) -> (RequestId, bool) {
         self.requests += 1;
         let (request, now) = (RequestId(self.requests), self.now);
-        (request, self.comparisons.begin(request, (peer, kind, bytes), self.link, || now))
+        (request, self.comparisons.begin(request, part, self.clear_byte_ns, || now))
     }
 
     fn decide(&mut self, request: RequestId, reason: Reason) -> Decision {
@@ -108,6 +112,7 @@ fn writes_that_take_longer_compressed_go_raw() {
     for other in [
         (Rank(2), Kind::Write, BYTES),
         (PEER, Kind::Read, BYTES),
+        (PEER, Kind::Send, BYTES),
         (PEER, Kind::Write, 2 * BYTES),
         (PEER, Kind::Write, LEAST_BYTES - 1),
     ] {
@@ -130,6 +135,31 @@ fn what_is_under_way_at_once_goes_one_way_and_counts_once() {
         bench.pass(10_000); // in which the program does something else
     }
     assert_eq!(bench.write(FASTEST), SLOWER);
+}
+
+#[test]
+fn the_parts_of_a_message_go_one_way_and_count_once() {
+    let mut bench = Bench::new();
+    let mut timed = 0;
+    for _ in 0..FOUND {
+        let begin = |bench: &mut Bench, continued| {
+            let part = Move { peer: PEER, kind: Kind::Send, bytes: 3 * BYTES, continued };
+            let (request, _) = bench.begin_part(part);
+            (request, bench.decide(request, FASTEST))
+        };
+        let first = begin(&mut bench, true);
+        // That one has arrived before there are others.
+        bench.pass(10);
+        bench.end(first.0, true);
+        let others = [true, false].map(|continued| begin(&mut bench, continued));
+        assert!(others.iter().all(|(_, decision)| *decision == first.1));
+        bench.pass(micros(&first.1) - 10);
+        others.iter().for_each(|(request, _)| bench.end(*request, true));
+        timed += u32::from(first.1.reason == Reason::TransferTimed);
+    }
+    assert_eq!(timed, 4);
+    let (request, _) = bench.begin(PEER, Kind::Send, 3 * BYTES);
+    assert_eq!(bench.decide(request, FASTEST).reason, SLOWER, "so long did all parts together take");
 }
 
 #[test]
@@ -204,25 +234,26 @@ fn what_takes_less_than_the_link_would_raw_is_not_compared() {
     for (coded, others, is_compared) in
         [(159, 0, false), (160, 0, true), (319, BYTES, false), (320, BYTES, true)]
     {
-        for (kind, other) in [(Kind::Read, Kind::Write), (Kind::Write, Kind::Read)] {
-            let mut bench = Bench { link: LinkFacts::try_new(1.0, 0, Overlap::None).ok(), ..Bench::new() };
+        for (kind, other) in [(Kind::Read, Kind::Write), (Kind::Write, Kind::Read), (Kind::Send, Kind::Read)]
+        {
+            let mut bench = Bench { clear_byte_ns: 8.0, ..Bench::new() };
             let mut raw = 0;
             for _ in 0..100 {
                 // Two at once, which take twice as long.
                 let both = [0; 2].map(|_| bench.begin(PEER, kind, BYTES));
                 for (request, is_raw) in both {
                     raw += usize::from(is_raw);
-                    bench.comparisons.pass(PEER, kind, BYTES);
-                    if kind == Kind::Write {
+                    bench.comparisons.pass(PEER, kind.direction(), BYTES);
+                    if kind != Kind::Read {
                         bench.decide(request, FASTEST);
                     } else if !is_raw {
                         bench.comparisons.arrived(request, BYTES, BYTES / 2);
                     }
                 }
-                bench.comparisons.pass(PEER, kind, 2 * others);
+                bench.comparisons.pass(PEER, kind.direction(), 2 * others);
                 // What goes the other way, or between others, has a link of its own.
-                bench.comparisons.pass(PEER, other, 1 << 30);
-                bench.comparisons.pass(Rank(2), kind, 1 << 30);
+                bench.comparisons.pass(PEER, other.direction(), 1 << 30);
+                bench.comparisons.pass(Rank(2), kind.direction(), 1 << 30);
                 bench.pass(2 * if both[0].1 { 330 } else { coded });
                 both.into_iter().for_each(|(request, _)| bench.end(request, true));
             }
@@ -235,16 +266,32 @@ fn what_takes_less_than_the_link_would_raw_is_not_compared() {
 fn what_is_disturbed_now_and_then_is_no_reason_to_compare() {
     // Of every so many, all but one take longer than the link would.
     for (period, is_compared) in [(3, false), (4, true)] {
-        let mut bench = Bench { link: LinkFacts::try_new(1.0, 0, Overlap::None).ok(), ..Bench::new() };
+        let mut bench = Bench { clear_byte_ns: 8.0, ..Bench::new() };
         let timed = (0..400).filter(|number| {
             let (request, decision) = bench.begin_write(FASTEST);
-            bench.comparisons.pass(PEER, Kind::Write, BYTES);
+            bench.comparisons.pass(PEER, Direction::ToPeer, BYTES);
             bench.pass(if number % period == 0 { 100 } else { 300 });
             bench.end(request, true);
             decision.reason == Reason::TransferTimed
         });
         assert_eq!(timed.count() > 0, is_compared, "{period}");
     }
+}
+
+#[test]
+fn what_goes_raw_anyway_hides_nothing() {
+    let mut bench = Bench::new();
+    let mut timed = 0;
+    for _ in 0..FOUND {
+        timed += u32::from(bench.write(FASTEST) == Reason::TransferTimed);
+        // As if it were switched off for every second one.
+        let (request, _) = bench.begin(PEER, Kind::Write, BYTES);
+        let bypass = Decision::bypass(&FACTS, Reason::SwitchedOff);
+        assert_eq!(bench.comparisons.decide(request, &FACTS, bypass, false), bypass);
+        bench.pass(RAW);
+        bench.end(request, true);
+    }
+    assert!(timed >= 2, "{timed}");
 }
 
 #[test]

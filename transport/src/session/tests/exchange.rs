@@ -168,7 +168,7 @@ impl Exchange {
             self.plan(
                 end,
                 len,
-                Request::Send { from, element, tag, completion, is_part: false, continued: false },
+                Request::Send { from, element, tag, completion, part_of: None, continued: false },
                 None,
                 Some(send_at),
             );

@@ -110,7 +110,7 @@ fn sends_that_wait_never_leave_and_those_that_were_offered_are_let_go() {
         element: Element::U8,
         tag: Tag(tag),
         completion: Completion::Local,
-        is_part: false,
+        part_of: None,
         continued: false,
     };
     // One is sent, one about to be, and eight are offered; four wait, behind which others do.
@@ -225,7 +225,7 @@ fn whenever_both_sides_end_nothing_is_left_of_the_group() {
                     element,
                     tag: Tag(tag),
                     completion: Completion::Local,
-                    is_part: false,
+                    part_of: None,
                     continued: false,
                 }
             };

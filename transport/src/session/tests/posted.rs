@@ -11,7 +11,7 @@ fn post(bytes: &[u8]) -> Request {
         element: Element::U8,
         tag: Tag(1),
         completion: Completion::Local,
-        is_part: false,
+        part_of: None,
         continued: false,
     }
 }
@@ -53,7 +53,7 @@ fn one_that_is_written_lets_go_of_its_memory() {
         element: Element::U8,
         tag: Tag(1),
         completion: Completion::Local,
-        is_part: false,
+        part_of: None,
         continued: false,
     };
     let mut solo = Solo::open(WIDE);
@@ -146,7 +146,7 @@ fn parts_of_something_longer_are_known_for_such() {
     let mut solo = Solo::open(WIDE);
     solo.submit(0, super::solo::send(b"x", 1));
     let Request::Send { from, element, tag, completion, .. } = post(b"x") else { panic!("no send") };
-    solo.submit(1, Request::Send { from, element, tag, completion, is_part: true, continued: false });
+    solo.submit(1, Request::Send { from, element, tag, completion, part_of: Some(2), continued: false });
     assert_eq!(overlaps(&mut solo), [false, true]);
     // Writes are cut into pieces of 65,536 bytes here.
     solo.submit(2, super::solo::write(&[1; 100], Address::new(0, 0)));

@@ -2,7 +2,7 @@
 
 use super::solo::{Solo, read, send, write, zeroed};
 use super::*;
-use crate::message::{DataReady, ReadRequest};
+use crate::message::{DataReady, Fetch, ReadRequest};
 use crate::region::Access;
 
 const LEN: u32 = 64;
@@ -47,7 +47,13 @@ fn parts_of_a_read_and_of_a_write_say_what_asked_for_them() {
     assert_eq!(purpose, Purpose::Write { request: RequestId(7) });
     solo.submit(8, send(&[1; LEN as usize], 5));
     let Action::Encode { purpose, .. } = only_job(&mut solo) else { panic!("nothing to encode") };
-    assert_eq!(purpose, Purpose::Send);
+    assert_eq!(purpose, Purpose::Send { request: RequestId(8) });
+    // One that the peer fetches.
+    let mut narrow = Solo::open(Limits { max_transfer_bytes: LEN - 1, ..WIDE });
+    narrow.submit(6, send(&[1; LEN as usize], 5));
+    narrow.hear(Header::Fetch(Fetch { id: MessageId(0), offer: OfferId(0), offset: 0, length: 1 }), b"");
+    let Action::Encode { purpose, .. } = only_job(&mut narrow) else { panic!("nothing to encode") };
+    assert_eq!(purpose, Purpose::Send { request: RequestId(6) });
 
     solo.take_sent();
     solo.submit(9, read(Address::new(3, 0), &zeroed(LEN as usize)));

@@ -183,7 +183,7 @@ pub(super) fn send(bytes: &[u8], tag: u64) -> Request {
         element: Element::U8,
         tag: Tag(tag),
         completion: Completion::Remote,
-        is_part: false,
+        part_of: None,
         continued: false,
     }
 }
