@@ -6,10 +6,10 @@
 //! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
 //!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)). Sends that are done before they were received tell nobody when that
 //!   is, and are not compared. All parts of a message are one.
-//! * **What is clear is not compared**: where the whole has taken less with compression than the link alone would take for the raw bytes of all
-//!   that went the same way between the two meanwhile. Codecs hold up nothing then, and raw ones would be felt. Nor are those in which the
-//!   policy learns, which take longer. Of others, it takes a few in a row that are not clear. Where the link is the cores' own work, nothing is clear; and
-//!   where a rank has no core but the one that drives the link, what a codec takes from that makes the link look slower than it is.
+//! * **What is clear is not compared**: where the whole has taken less than half as long with compression as the link alone would take, as fast
+//!   as it looks, for the raw bytes of all that went the same way between the two meanwhile. Raw ones would be felt then. Nor are those in which the
+//!   policy learns, which take longer. Of others, it takes a few in a row that are not clear. Not what has taken longer: a link that waits for cores
+//!   which run codecs looks slower than it is. Where it is the cores' own work, nothing is clear.
 
 use std::time::Instant;
 
