@@ -64,14 +64,28 @@ impl Contest {
         Report { raw_ns: nanos(raw), coded_ns: nanos(coded), of_each: of_each as u64 }
     }
 
-    /// What follows from what the slowest ranks have seen.
-    pub(super) fn judge(&mut self, Report { raw_ns, coded_ns, of_each }: Report) -> Verdict {
+    /// Whether those of this rank that are not raw took longer for more than chance: of all pairs of one and one, by 1.5 standard deviations of
+    /// what chance makes of them (Mann and Whitney).
+    pub(super) fn is_no_chance(&self) -> bool {
+        let of_each = self.coded.len().min(self.raw.len());
+        let (raw, coded) = (&self.raw[..of_each], &self.coded[..of_each]);
+        let longer: usize = coded.iter().map(|coded| raw.iter().filter(|raw| coded > raw).count()).sum();
+        let pairs = (of_each * of_each) as f64;
+        longer as f64 >= pairs / 2.0 + 1.5 * (pairs * (2 * of_each + 1) as f64 / 12.0).sqrt()
+    }
+
+    /// What follows from what the slowest ranks have seen. What is slower is found so only if it `is_no_chance`.
+    pub(super) fn judge(
+        &mut self,
+        Report { raw_ns, coded_ns, of_each }: Report,
+        is_no_chance: bool,
+    ) -> Verdict {
         let (raw, coded) = (raw_ns as f64, coded_ns as f64);
         let factor = ENOUGH.iter().rev().find(|(enough, _)| of_each >= *enough).map(|(_, factor)| *factor);
         let [.., (all, _)] = ENOUGH;
         match factor {
             Some(factor) if coded * factor < raw => Verdict::Pays,
-            Some(factor) if coded > raw * factor && of_each >= FOUR => Verdict::Slower,
+            Some(factor) if coded > raw * factor && of_each >= FOUR && is_no_chance => Verdict::Slower,
             _ if self.stage + 1 == STAGES.len() || of_each >= all => Verdict::Open,
             _ => {
                 self.stage += 1;
@@ -92,4 +106,26 @@ fn usual(times: &[Duration]) -> Duration {
     times.sort_unstable();
     times.truncate(times.len() - times.len() / 4);
     times.iter().sum::<Duration>() / times.len().max(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_longer_in_nearly_all_pairs_does_so_for_more_than_chance() {
+        let is_no_chance = |raw: &[u64], coded: &[u64]| {
+            let times = |all: &[u64]| all.iter().map(|&ms| Duration::from_millis(ms)).collect();
+            Contest { raw: times(raw), coded: times(coded), ..Contest::default() }.is_no_chance()
+        };
+        // Of 16 pairs, 8 + 1.5 × √(16 × 9 / 12) = 13.2 are needed.
+        assert!(is_no_chance(&[10, 20, 30, 40], &[50, 60, 70, 80]));
+        assert!(is_no_chance(&[10, 20, 30, 40], &[35, 45, 50, 60]), "3 + 4 + 4 + 4");
+        assert!(!is_no_chance(&[10, 20, 30, 40], &[25, 35, 50, 60]), "2 + 3 + 4 + 4");
+        assert!(!is_no_chance(&[10, 20, 30, 40], &[10, 20, 30, 1000]), "one that is disturbed");
+        assert!(!is_no_chance(&[10, 10, 10, 10], &[10, 10, 10, 10]));
+        assert!(!is_no_chance(&[50, 60, 70, 80], &[10, 20, 30, 40]));
+        // As many of each: the fifth is left out.
+        assert!(is_no_chance(&[10, 20, 30, 40], &[50, 60, 70, 80, 0]));
+    }
 }

@@ -85,11 +85,18 @@ impl Default for Course {
 impl Course {
     /// How the next one goes.
     pub(crate) fn begin(&self) -> Way {
-        match (&self.contest, self.slower) {
-            (Some(_), _) if is_raw(self.start, self.count - self.start) => Way::Raw(Raw::Timed),
-            (Some(_), _) => Way::TimedFree,
-            (None, Some(Slower { coded_ns, raw_ns, .. })) => Way::Raw(Raw::Slower { coded_ns, raw_ns }),
-            (None, None) => Way::Free,
+        match &self.contest {
+            Some(_) if is_raw(self.start, self.count - self.start) => Way::Raw(Raw::Timed),
+            Some(_) => Way::TimedFree,
+            None => self.beside(),
+        }
+    }
+
+    /// How one goes that does not count.
+    pub(crate) fn beside(&self) -> Way {
+        match self.slower {
+            Some(Slower { coded_ns, raw_ns, .. }) => Way::Raw(Raw::Slower { coded_ns, raw_ns }),
+            None => Way::Free,
         }
     }
 
@@ -127,11 +134,20 @@ impl Course {
 
     /// What all ranks that it takes have told, this one too.
     pub(crate) fn hear(&mut self, reports: &[Report]) {
-        let told = Report::of_slowest(reports);
+        self.follow(Report::of_slowest(reports), true);
+    }
+
+    /// What this rank has seen, where no other has to come to the same: so what may be chance is none the slower.
+    pub(crate) fn hear_own(&mut self, report: Report) {
+        let is_no_chance = self.contest.as_ref().is_some_and(Contest::is_no_chance);
+        self.follow(report, is_no_chance);
+    }
+
+    fn follow(&mut self, told: Report, is_no_chance: bool) {
         let Some(contest) = &mut self.contest else {
             return self.decide_to_compare(told);
         };
-        match contest.judge(told) {
+        match contest.judge(told, is_no_chance) {
             Verdict::GoesOn => {}
             Verdict::Open => self.rest(OPEN),
             Verdict::Pays => {

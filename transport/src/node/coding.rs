@@ -48,7 +48,7 @@ pub(super) struct Coder {
     behind: Behind,
     executor: Box<dyn Executor>,
     collectives: Arc<Collectives>,
-    /// What this rank's reads and writes take.
+    /// What this rank's reads, writes and sends take.
     pub(super) comparisons: Comparisons,
     /// Whether the program wants everything raw.
     is_off: Arc<AtomicBool>,

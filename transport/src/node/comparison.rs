@@ -1,17 +1,19 @@
 //! Whether reads, writes and sends of this rank take less time where what they move is compressed; see [`comparison`](crate::comparison).
 //!
 //! * **Together**: what is under way at the same time shares the link and the cores. So what this rank asks of one peer goes one way in
-//!   *bursts*: until nothing of its kind and length is under way, or many have ended. What is left of a burst then is waited for before
+//!   *bursts*: until nothing of its kind and length is under way, or many have begun. What is left of a burst then is waited for, for a while, before
 //!   the times of the next one count, and a burst counts as one, with the time that one of it took on average.
 //! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
 //!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)). Sends that are done before they were received tell nobody when that
 //!   is, and are not compared. All parts of a message are one.
-//! * **What is clear is not compared**: where the whole has taken less than half as long with compression as the link alone would take, as fast
-//!   as it looks, for the raw bytes of all that went the same way between the two meanwhile. Raw ones would be felt then. Nor are those in which the
-//!   policy learns, which take longer. Of others, it takes a few in a row that are not clear. Not what has taken longer: a link that waits for cores
-//!   which run codecs looks slower than it is. Where it is the cores' own work, nothing is clear.
+//! * **Not by chance**: a send also takes what the peer does before it receives it, raw or not. So what takes longer with compression has to do
+//!   so for more than chance. Where the peer's own work is most of it, there is no difference to find.
+//! * **What is clear is not compared**: where the whole has taken less than half as long with compression as the link alone would take for the raw
+//!   bytes of all that went the same way between the two meanwhile. Raw ones would be felt then. Half, because a link that waits for cores
+//!   which run codecs looks slower than it is. Where it is the cores' own work, nothing is clear. Nor are those compared in which the
+//!   policy learns, which take longer. Of others, it takes a few in a row that are not clear.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_selector::{CheapFacts, Decision, Reason};
 use rustc_hash::FxHashMap;
@@ -20,8 +22,10 @@ use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Raw, Way, length_c
 use crate::message::Rank;
 use crate::session::RequestId;
 
-/// A burst is over when so many have ended.
+/// So many are a burst; what begins before they have ended goes beside it.
 const BURST: u32 = 16;
+/// So long may all of one take, whose length is worth a comparison: 16 times 50 ms.
+const PATIENCE: Duration = Duration::from_millis(800);
 /// So many in a row that are not clear are more than something else's doing.
 const UNCLEAR: u32 = 3;
 
@@ -69,10 +73,21 @@ pub(super) struct Comparisons {
 struct Line {
     course: Course,
     burst: Option<Burst>,
-    /// Those of earlier bursts that are still under way.
-    left: u32,
+    left: Left,
     /// How many bursts in a row were not clear, of those that say something.
     unclear: u32,
+}
+
+/// Those of earlier bursts that are still under way.
+#[derive(Debug, Default)]
+struct Left {
+    count: u32,
+    /// Since when.
+    since: Option<Instant>,
+    /// Those that have begun meanwhile; of those in parts, the last parts.
+    begun: u32,
+    /// Those of this burst and of earlier ones are not waited for.
+    forgotten: u64,
 }
 
 /// Some at the same time, or one behind the other.
@@ -80,13 +95,15 @@ struct Line {
 struct Burst {
     number: u64,
     way: Way,
+    started: Instant,
     /// Since when its times count, and what had passed then: not while some of an earlier one are under way.
     since: Option<(Instant, u64)>,
     under_way: u32,
-    /// Whether a part that another one follows was the last that has begun.
-    goes_on: bool,
-    /// Those that have ended since; of those in parts, the last parts.
+    /// Those that have begun since; of those in parts, the last parts.
+    begun: u32,
+    /// Those of these that have ended since, and others that have.
     ended: u32,
+    others_ended: u32,
     expected: Expected,
     /// What takes less for each raw byte is clear, in nanoseconds.
     clear_byte_ns: f64,
@@ -100,6 +117,8 @@ struct UnderWay {
     class: Class,
     burst: u64,
     way: Way,
+    /// Whether it is one of those that the burst is judged by.
+    counts: bool,
     bytes: u64,
     continued: bool,
     expected: Expected,
@@ -112,33 +131,40 @@ impl Comparisons {
         &mut self,
         request: RequestId,
         Move { peer, kind, bytes, continued }: Move,
-        clear_byte_ns: f64,
+        clear_byte_ns: impl FnOnce() -> f64,
         now: impl FnOnce() -> Instant,
     ) -> bool {
         if bytes < LEAST_BYTES {
             return false;
         }
-        let class = (peer, kind, length_class(bytes));
+        let (class, now) = ((peer, kind, length_class(bytes)), now());
         let line = self.known.meet(class);
+        line.lose_patience(self.bursts, now);
         let passed = self.passed.get(&(peer, kind.direction())).copied().unwrap_or_default();
         let burst = line.burst.get_or_insert_with(|| {
             self.bursts += 1;
             Burst {
                 number: self.bursts,
                 way: line.course.begin(),
-                since: (line.left == 0).then(|| (now(), passed)),
+                started: now,
+                since: (line.left.count == 0).then_some((now, passed)),
                 under_way: 0,
-                goes_on: false,
+                begun: 0,
                 ended: 0,
+                others_ended: 0,
                 expected: Expected::default(),
-                clear_byte_ns,
+                clear_byte_ns: clear_byte_ns(),
                 has_failed: false,
             }
         });
+        let is_timed = burst.since.is_some();
+        let begun = if is_timed { &mut burst.begun } else { &mut line.left.begun };
+        let is_one = *begun < BURST;
+        *begun = begun.saturating_add(u32::from(!continued));
+        let (way, counts) = if is_one { (burst.way, is_timed) } else { (line.course.beside(), false) };
         burst.under_way += 1;
-        burst.goes_on = continued;
-        let (burst, way) = (burst.number, burst.way);
-        let one = UnderWay { class, burst, way, bytes, continued, expected: Expected::default() };
+        let burst = burst.number;
+        let one = UnderWay { class, burst, way, counts, bytes, continued, expected: Expected::default() };
         self.under_way.insert(request, one);
         way.raw().is_some()
     }
@@ -184,22 +210,18 @@ impl Comparisons {
             Some(burst) if burst.number == one.burst => {
                 burst.under_way -= 1;
                 burst.has_failed |= !is_good;
-                if burst.since.is_some() {
+                if one.counts {
                     burst.ended += u32::from(!one.continued);
                     burst.expected.add(one.expected());
+                } else if burst.since.is_some() {
+                    burst.others_ended += u32::from(!one.continued);
                 }
-                if burst.ended >= BURST || burst.under_way == 0 && !burst.goes_on && line.left == 0 {
+                if burst.ended >= BURST || burst.under_way == 0 {
                     line.end_burst(now(), passed);
                 }
             }
-            burst => {
-                line.left = line.left.saturating_sub(1); // of a line that was forgotten, this one knows nothing
-                if line.left == 0
-                    && let Some(burst) = burst
-                {
-                    burst.since.get_or_insert_with(|| (now(), passed));
-                }
-            }
+            _ if one.burst > line.left.forgotten => line.end_left(now, passed),
+            _ => {}
         }
     }
 }
@@ -214,9 +236,40 @@ impl Kind {
 }
 
 impl Line {
+    /// What takes too long is not waited for: a send may be received at the end of the program. `last` is the burst that was begun last.
+    fn lose_patience(&mut self, last: u64, now: Instant) {
+        let is_late = |since| now.saturating_duration_since(since) > PATIENCE;
+        if let Some(burst) = self.burst.take_if(|burst| is_late(burst.started)) {
+            self.leave(burst.under_way, burst.started);
+        }
+        if self.left.since.is_some_and(is_late) {
+            let forgotten = self.burst.as_ref().map_or(last, |burst| burst.number - 1);
+            self.left = Left { forgotten, ..Left::default() };
+        }
+    }
+
+    /// So many are still under way of a burst that is over.
+    fn leave(&mut self, under_way: u32, since: Instant) {
+        self.left.count += under_way;
+        if under_way > 0 {
+            self.left.since.get_or_insert(since);
+        }
+    }
+
+    /// One of an earlier burst has ended.
+    fn end_left(&mut self, now: impl FnOnce() -> Instant, passed: u64) {
+        self.left.count = self.left.count.saturating_sub(1); // of a line that was forgotten, this one knows nothing
+        if self.left.count == 0 {
+            (self.left.since, self.left.begun) = (None, 0);
+            if let Some(burst) = self.burst.as_mut().filter(|burst| burst.since.is_none()) {
+                burst.since = Some((now(), passed));
+            }
+        }
+    }
+
     fn end_burst(&mut self, now: Instant, passed: u64) {
         let Some(burst) = self.burst.take() else { return };
-        self.left += burst.under_way;
+        self.leave(burst.under_way, now);
         if let Some((since, before)) = burst.since
             && burst.ended > 0
             && !burst.has_failed
@@ -232,9 +285,11 @@ impl Line {
                 // Nothing that was to be compressed is to be compared.
                 expected = Expected { sent_bytes: expected.sent_bytes, ..Expected::default() };
             }
-            self.course.end(burst.way, took / burst.ended, expected);
+            // Where they follow each other without end, those were on their way in as much of that time.
+            let others = if burst.ended < BURST { 0 } else { burst.others_ended };
+            self.course.end(burst.way, took / (burst.ended + others), expected);
             if let Some(report) = self.course.report() {
-                self.course.hear(&[report]);
+                self.course.hear_own(report);
             }
         }
     }

@@ -29,7 +29,8 @@ use crate::session::{
 const OVERLAPPING_BYTES: u64 = 64 << 10;
 /// One for the link where that is the cores' work, and one for codecs.
 const LEAST_CORES: f64 = 2.0;
-/// A link that waits for cores which run codecs, or something else, may be so many times as fast as it looks.
+/// A link that waits for cores which run codecs, or something else, may be so many times as fast as it looks. For one whose rate is set that is
+/// too much, and does little harm.
 const SLOWED: f64 = 2.0;
 
 pub(super) struct Engine {
@@ -168,7 +169,8 @@ impl Engine {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.replies.insert(id, Asked { reply, group: group_of(&request) });
-        let clear_byte_ns = clear_byte_ns(self.link.facts(peer), self.link.is_cores_work(peer));
+        let link = &self.link;
+        let clear_byte_ns = || clear_byte_ns(link.facts(peer), link.is_cores_work(peer));
         let comparisons = &mut self.coder.comparisons;
         match &mut request {
             Request::Read { into, raw, .. } => {

@@ -171,7 +171,10 @@ impl Session {
     /// A message of several sends must not lose one: what comes behind it would take its place. So the peer is told of that one.
     fn not_encoded(&mut self, id: MessageId, status: Status) {
         let request = self.requester.piece(id).cloned().and_then(|piece| self.requester.request(&piece));
-        let is_of_message = matches!(request, Some(Request::Send { part_of, continued, .. }) if part_of.is_some() || *continued);
+        let is_of_message = match request {
+            Some(Request::Send { part_of, continued, .. }) => part_of.is_some() || *continued,
+            _ => false,
+        };
         let Phase::Open { limits, .. } = self.phase else { return };
         if !is_of_message {
             self.finish(id, Err(TransferError::Encode(status)));

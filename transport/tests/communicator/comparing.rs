@@ -151,6 +151,33 @@ fn policies_are_not_asked_about_what_ranks_tell_each_other() {
 }
 
 #[test]
+fn the_parts_of_a_message_go_one_way() {
+    // Two parts, of which the second is shorter.
+    const LONG: usize = (512 << 10) + BYTES;
+    const MESSAGES: usize = 40;
+    let records = decisions(FASTEST, Algorithm::Zvc, |communicator, _| {
+        let (sent, got) = (buffer_of(0, LONG), HostBuffer::zeroed(LONG));
+        for _ in 0..MESSAGES {
+            if communicator.rank() == 0 {
+                communicator.send(1, 7, &sent.all(), Element::U8).unwrap();
+            } else {
+                got.all().write(|got| got.fill(0xaa));
+                assert_eq!(communicator.receive(0, 7, &got.all()), Ok(LONG as u64));
+                assert!(got.all().to_vec() == sent.all().to_vec());
+            }
+        }
+    });
+    let reasons: Vec<Reason> = records.iter().map(|record| record.decision.reason).collect();
+    assert_eq!(reasons.len(), 2 * MESSAGES);
+    let timed = reasons.chunks_exact(2).filter(|parts| {
+        let is_one_way = std::mem::discriminant(&parts[0]) == std::mem::discriminant(&parts[1]);
+        assert!(is_one_way, "{parts:?}");
+        parts[0] == Reason::TransferTimed
+    });
+    assert!((2..=16).contains(&timed.count()), "{reasons:?}");
+}
+
+#[test]
 fn what_one_rank_sends_or_gets_alone_is_not_compared() {
     let records = decisions(FASTEST, Algorithm::Zvc, |communicator, [mine, got]| {
         for _ in 0..20 {

@@ -50,7 +50,7 @@ impl Bench {
     fn begin_part(&mut self, part: Move) -> (RequestId, bool) {
         self.requests += 1;
         let (request, now) = (RequestId(self.requests), self.now);
-        (request, self.comparisons.begin(request, part, self.clear_byte_ns, || now))
+        (request, self.comparisons.begin(request, part, || self.clear_byte_ns, || now))
     }
 
     fn decide(&mut self, request: RequestId, reason: Reason) -> Decision {
@@ -142,24 +142,113 @@ fn the_parts_of_a_message_go_one_way_and_count_once() {
     let mut bench = Bench::new();
     let mut timed = 0;
     for _ in 0..FOUND {
-        let begin = |bench: &mut Bench, continued| {
+        let parts = [true, true, false].map(|continued| {
             let part = Move { peer: PEER, kind: Kind::Send, bytes: 3 * BYTES, continued };
             let (request, _) = bench.begin_part(part);
             (request, bench.decide(request, FASTEST))
-        };
-        let first = begin(&mut bench, true);
-        // That one has arrived before there are others.
-        bench.pass(10);
-        bench.end(first.0, true);
-        let others = [true, false].map(|continued| begin(&mut bench, continued));
-        assert!(others.iter().all(|(_, decision)| *decision == first.1));
-        bench.pass(micros(&first.1) - 10);
-        others.iter().for_each(|(request, _)| bench.end(*request, true));
-        timed += u32::from(first.1.reason == Reason::TransferTimed);
+        });
+        assert!(parts.iter().all(|(_, decision)| *decision == parts[0].1));
+        for (request, decision) in &parts {
+            bench.pass(micros(decision) / 2 - 10);
+            bench.end(*request, true);
+        }
+        timed += u32::from(parts[0].1.reason == Reason::TransferTimed);
     }
     assert_eq!(timed, 4);
     let (request, _) = bench.begin(PEER, Kind::Send, 3 * BYTES);
-    assert_eq!(bench.decide(request, FASTEST).reason, SLOWER, "so long did all parts together take");
+    // Three times 50 µs and 40.
+    let slower = Reason::TransferSlower { coded_ns: 150_000, raw_ns: 120_000 };
+    assert_eq!(bench.decide(request, FASTEST).reason, slower, "so long did all parts together take");
+}
+
+#[test]
+fn what_begins_beside_a_burst_is_none_of_it() {
+    let mut bench = Bench::new();
+    let mut raw = Vec::new();
+    for _ in 0..3 * FOUND {
+        // All at once, of which no more are raw than a burst has.
+        let many: Vec<_> = (0..100).map(|_| bench.begin_write(FASTEST)).collect();
+        raw.push(many.iter().filter(|(_, decision)| decision.reason == Reason::TransferTimed).count());
+        assert!(many[BURST as usize..].iter().all(|(_, decision)| decision.reason == FASTEST));
+        for (request, decision) in many {
+            // Both ways alike.
+            bench.pass(RAW);
+            assert!(decision.reason == FASTEST || decision.algorithm == Algorithm::None);
+            bench.end(request, true);
+        }
+    }
+    raw.sort_unstable();
+    raw.dedup();
+    assert_eq!(raw, [0, BURST as usize]);
+}
+
+#[test]
+fn what_is_not_received_for_long_holds_up_no_comparison() {
+    for early in 0..40 {
+        let mut bench = Bench::new();
+        for _ in 0..early {
+            bench.write(FASTEST);
+        }
+        let (waiting, _) = bench.begin_write(FASTEST);
+        let reasons: Vec<_> = (0..20_000).map(|_| bench.write(FASTEST)).collect();
+        let count = |reasons: &[Reason], reason| reasons.iter().filter(|one| **one == reason).count();
+        // It is found all the same, and looked at again.
+        let last = &reasons[10_000..];
+        assert!(count(last, SLOWER) > 9000, "{early}: {}", count(last, SLOWER));
+        assert!(count(last, FASTEST) > 0, "{early}");
+        assert!(count(&reasons, Reason::TransferTimed) < 300, "{early}");
+        bench.end(waiting, true);
+        assert!(bench.comparisons.under_way.is_empty());
+    }
+}
+
+#[test]
+fn what_peers_do_meanwhile_makes_little_slower() {
+    let mut found = 0;
+    for seed in 1..=200u64 {
+        let mut bench = Bench::new();
+        let mut state = seed;
+        let is_slower = (0..2 * FOUND).any(|_| {
+            let (request, decision) = bench.begin_write(FASTEST);
+            // Up to 30 ms, whichever way it goes.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bench.pass((state >> 33) % 30_000);
+            bench.end(request, true);
+            matches!(decision.reason, Reason::TransferSlower { .. })
+        });
+        found += u32::from(is_slower);
+    }
+    // By means alone it would be half of them.
+    assert!(found < 50, "{found}");
+}
+
+#[test]
+fn only_what_begins_once_nothing_is_left_counts() {
+    let mut bench = Bench::new();
+    // One of a burst is still under way when that is over.
+    let first: Vec<_> = (0..BURST + 1).map(|_| bench.begin_write(FASTEST)).collect();
+    bench.pass(RAW);
+    let (last, others) = first.split_last().unwrap();
+    others.iter().for_each(|(request, _)| bench.end(*request, true));
+    let line = |bench: &mut Bench| {
+        let line = bench.comparisons.known.get_mut(&(PEER, Kind::Write, length_class(BYTES))).unwrap();
+        (line.left.count, line.burst.as_ref().map(|burst| (burst.since.is_some(), burst.ended)))
+    };
+    assert_eq!(line(&mut bench), (1, None));
+    // What ends meanwhile leaves no burst behind, in which the program's pause would count.
+    let (request, _) = bench.begin_write(FASTEST);
+    assert_eq!(line(&mut bench), (1, Some((false, 0))));
+    bench.end(request, true);
+    assert_eq!(line(&mut bench), (1, None));
+    // What had begun before the last one ended has a part of its time before.
+    let (early, _) = bench.begin_write(FASTEST);
+    bench.end(last.0, true);
+    assert_eq!(line(&mut bench), (0, Some((true, 0))));
+    let (late, _) = bench.begin_write(FASTEST);
+    bench.end(early, true);
+    assert_eq!(line(&mut bench), (0, Some((true, 0))));
+    bench.end(late, true);
+    assert_eq!(line(&mut bench), (0, None));
 }
 
 #[test]
@@ -229,8 +318,8 @@ fn reads_of_what_comes_raw_anyway_are_not_compared() {
 }
 
 #[test]
-fn what_takes_less_than_the_link_would_raw_is_not_compared() {
-    // At 1 Gb/s: 160 µs for the bytes of one, and as much for others that go the same way.
+fn what_is_clear_is_not_compared() {
+    // By 8 ns a byte: 160 µs for the bytes of one, and as much for others that go the same way.
     for (coded, others, is_compared) in
         [(159, 0, false), (160, 0, true), (319, BYTES, false), (320, BYTES, true)]
     {
