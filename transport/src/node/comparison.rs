@@ -104,6 +104,8 @@ struct Burst {
     /// Those of these that have ended since, and others that have.
     ended: u32,
     others_ended: u32,
+    /// When the last one of these ended, and what had passed then.
+    last: Option<(Instant, u64)>,
     expected: Expected,
     /// What takes less for each raw byte is clear, in nanoseconds.
     clear_byte_ns: f64,
@@ -152,6 +154,7 @@ impl Comparisons {
                 begun: 0,
                 ended: 0,
                 others_ended: 0,
+                last: None,
                 expected: Expected::default(),
                 clear_byte_ns: clear_byte_ns(),
                 has_failed: false,
@@ -206,18 +209,20 @@ impl Comparisons {
         let Some(line) = self.known.get_mut(&one.class) else { return };
         let (peer, kind, _) = one.class;
         let passed = self.passed.get(&(peer, kind.direction())).copied().unwrap_or_default();
+        let now = now();
         match &mut line.burst {
             Some(burst) if burst.number == one.burst => {
                 burst.under_way -= 1;
                 burst.has_failed |= !is_good;
                 if one.counts {
                     burst.ended += u32::from(!one.continued);
+                    burst.last = Some((now, passed));
                     burst.expected.add(one.expected());
                 } else if burst.since.is_some() {
                     burst.others_ended += u32::from(!one.continued);
                 }
                 if burst.ended >= BURST || burst.under_way == 0 {
-                    line.end_burst(now(), passed);
+                    line.end_burst(now, passed);
                 }
             }
             _ if one.burst > line.left.forgotten => line.end_left(now, passed),
@@ -236,11 +241,13 @@ impl Kind {
 }
 
 impl Line {
-    /// What takes too long is not waited for: a send may be received at the end of the program. `last` is the burst that was begun last.
+    /// What takes too long is not waited for: a send may be received at the end of the program. A burst with such a one is over with what has
+    /// ended of it. `last` is the burst that was begun last.
     fn lose_patience(&mut self, last: u64, now: Instant) {
         let is_late = |since| now.saturating_duration_since(since) > PATIENCE;
-        if let Some(burst) = self.burst.take_if(|burst| is_late(burst.started)) {
-            self.leave(burst.under_way, burst.started);
+        if let Some(burst) = self.burst.as_ref().filter(|burst| is_late(burst.started)) {
+            let (at, passed) = burst.last.unwrap_or((burst.started, 0));
+            self.end_burst(at, passed);
         }
         if self.left.since.is_some_and(is_late) {
             let forgotten = self.burst.as_ref().map_or(last, |burst| burst.number - 1);
@@ -248,28 +255,23 @@ impl Line {
         }
     }
 
-    /// So many are still under way of a burst that is over.
-    fn leave(&mut self, under_way: u32, since: Instant) {
-        self.left.count += under_way;
-        if under_way > 0 {
-            self.left.since.get_or_insert(since);
-        }
-    }
-
     /// One of an earlier burst has ended.
-    fn end_left(&mut self, now: impl FnOnce() -> Instant, passed: u64) {
+    fn end_left(&mut self, now: Instant, passed: u64) {
         self.left.count = self.left.count.saturating_sub(1); // of a line that was forgotten, this one knows nothing
         if self.left.count == 0 {
             (self.left.since, self.left.begun) = (None, 0);
             if let Some(burst) = self.burst.as_mut().filter(|burst| burst.since.is_none()) {
-                burst.since = Some((now(), passed));
+                burst.since = Some((now, passed));
             }
         }
     }
 
     fn end_burst(&mut self, now: Instant, passed: u64) {
         let Some(burst) = self.burst.take() else { return };
-        self.leave(burst.under_way, now);
+        self.left.count += burst.under_way;
+        if burst.under_way > 0 {
+            self.left.since.get_or_insert(now);
+        }
         if let Some((since, before)) = burst.since
             && burst.ended > 0
             && !burst.has_failed

@@ -271,6 +271,24 @@ fn what_never_ends_goes_in_bursts_of_which_none_counts_for_the_next() {
 }
 
 #[test]
+fn what_has_become_long_is_noticed_though_it_never_ends() {
+    let mut bench = Bench::new();
+    let mut under_way = VecDeque::from([bench.begin_write(FASTEST)]);
+    let mut next = |bench: &mut Bench, takes: &dyn Fn(&Decision) -> u64| {
+        under_way.push_back(bench.begin_write(FASTEST));
+        let (request, decision) = under_way.pop_front().unwrap();
+        bench.pass(takes(&decision));
+        bench.end(request, true);
+        decision.reason
+    };
+    let found = (0..(FOUND + 1) * u64::from(BURST + 1)).map(|_| next(&mut bench, &micros)).last();
+    assert_eq!(found, Some(SLOWER));
+    // 16 of these take more than they are waited for.
+    let reasons: Vec<_> = (0..200).map(|_| next(&mut bench, &|_| 60_000)).collect();
+    assert!(reasons[150..].iter().all(|reason| *reason == FASTEST), "{reasons:?}");
+}
+
+#[test]
 fn what_fails_does_not_count() {
     let mut bench = Bench::new();
     for _ in 0..3 * FOUND {
