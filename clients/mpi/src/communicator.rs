@@ -8,6 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use mgcomp_transport::attach::{Comparisons, UnderWay};
+
+use crate::engine::Compared;
 use crate::failure::Failure;
 use crate::layer::{self, Layer};
 use crate::mpi::Mpi;
@@ -50,6 +53,7 @@ pub(crate) struct Communicator {
     /// Messages between two ranks go by this one, so that they never meet the program's. None where there are too many already.
     shadow: OnceLock<Option<Comm>>,
     pub(crate) rate: Rate,
+    comparisons: Comparisons<Compared>,
     /// The first of its streams of traffic.
     pub(crate) stream: u32,
 }
@@ -85,8 +89,9 @@ impl Communicator {
         };
         // Ranks of another world may run without this library; those of it see such ranks too.
         let in_world = if in_world.iter().all(|rank| *rank >= 0) { in_world } else { Vec::new() };
-        let (shadow, rate) = (OnceLock::new(), Rate::default());
-        Ok(Self { mpi, comm, size, rank, in_world, shadow, rate, stream: layer.new_streams() })
+        let (shadow, rate, comparisons) = (OnceLock::new(), Rate::default(), Comparisons::default());
+        let stream = layer.new_streams();
+        Ok(Self { mpi, comm, size, rank, in_world, shadow, rate, comparisons, stream })
     }
 
     /// Whether collectives on it can be compressed; the same on all of its ranks.
@@ -131,6 +136,21 @@ impl Communicator {
         };
         layer.shadows.fetch_add(u32::from(shadow.is_some()), Ordering::Relaxed);
         Ok(*self.shadow.get_or_init(|| shadow))
+    }
+
+    /// Does a collective on so many bytes, which all ranks are about to do alike. What fails on this rank alone is for `work` to return: its error
+    /// leaves the others alone with what they would tell each other.
+    pub(crate) fn compared<T>(
+        &self,
+        compared: Compared,
+        bytes: usize,
+        work: impl FnOnce(&UnderWay) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.comparisons.compared(compared, bytes as u64, work, |report| {
+            let mut all = vec![0; report.len() * self.size as usize];
+            self.mpi.allgather(report, &mut all, self.comm)?;
+            Ok(all)
+        })
     }
 }
 

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mgcomp_codecs::background;
+use mgcomp_codecs::{Element, background};
 use mgcomp_selector::StreamId;
-use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
+use mgcomp_transport::attach::{self, Coder, EnvSettings, PartOf, To};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
@@ -263,7 +263,8 @@ impl Layer {
         Ok(is_usable.then_some(shape))
     }
 
-    /// Seals a piece of what goes to `to`, the other ranks' one to speak of.
+    /// Seals a piece of what goes to `to`, the other ranks' one to speak of; returns the length of the message. `None` if it is to go as it
+    /// is, and counts so.
     pub(crate) fn seal(
         &self,
         comm: &Communicator,
@@ -271,13 +272,21 @@ impl Layer {
         to: c_int,
         raw: &[u8],
         message: &mut [u8],
-    ) -> Result<Sealed, Failure> {
-        let sealed = self.coder.seal_apart(&way(comm, kind, to), raw, message)?;
-        if !sealed.raw_follows {
+        part_of: Option<PartOf<'_>>,
+    ) -> Result<Option<usize>, Failure> {
+        let sealed = self.coder.seal_frame(&way(comm, kind, to), raw, message, part_of)?;
+        if let Some(len) = sealed {
             self.counts.raw_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
-            self.counts.sent_bytes.fetch_add(sealed.len as u64, Ordering::Relaxed);
+            self.counts.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
         }
         Ok(sealed)
+    }
+
+    /// Makes a message of a piece as it is, which others of its block go before or behind; returns its length.
+    pub(crate) fn seal_raw(&self, raw: &[u8], message: &mut [u8]) -> Result<usize, Failure> {
+        let len = self.coder.seal_raw(Element::U8, raw, message)?;
+        message[len..len + raw.len()].copy_from_slice(raw);
+        Ok(len + raw.len())
     }
 
     /// Counts what goes to `to` as it is and was not sealed. The piece by which that was decided was sealed.

@@ -8,6 +8,7 @@ use mgcomp_codecs::frame::{ChunkSize, Frame, FrameError, MAX_RAW_LEN, Options, e
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec};
 use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome, Plan, Policy, Steering, StreamId};
 
+use super::comparison::PartOf;
 use super::envelope::{EnvelopeError, HEADER_LEN, Header, checksum};
 use super::guess::guess_element;
 use super::settings::EnvSettings;
@@ -161,6 +162,25 @@ impl Coder {
     /// # Errors
     /// As [`seal`](Self::seal).
     pub fn seal_apart(&self, to: &To, raw: &[u8], message: &mut [u8]) -> Result<Sealed, SealError> {
+        let element = self.element(to, raw);
+        Ok(match self.seal_frame(&To { element: Some(element), ..*to }, raw, message, None)? {
+            Some(len) => Sealed { len, raw_follows: false },
+            None => Sealed { len: self.seal_raw(element, raw, message)?, raw_follows: true },
+        })
+    }
+
+    /// Seals a frame of `raw` into the front of `message`, which has [`max_len`](Self::max_len) bytes; returns how many it took. `None` if
+    /// the policy or the collective that it is `part_of` wants no frame, or none is shorter: then it counts as sent raw, and nothing is sealed.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn seal_frame(
+        &self,
+        to: &To,
+        raw: &[u8],
+        message: &mut [u8],
+        part_of: Option<PartOf<'_>>,
+    ) -> Result<Option<usize>, SealError> {
         let needed = Self::max_len(raw.len());
         if message.len() < needed {
             return Err(SealError::Room { needed, room: message.len() });
@@ -169,24 +189,34 @@ impl Coder {
             peer: to.peer,
             stream: to.stream,
             raw_bytes: raw.len() as u64,
-            element: to.element.or(self.element).unwrap_or_else(|| self.guess(to, raw)),
+            element: self.element(to, raw),
             allowed: AlgorithmSet::supported(),
             link: to.link,
             lambda: None,
             is_observed: true,
         };
         let (header, room) = message.split_at_mut(HEADER_LEN);
-        let frame = self.encode(&facts, raw, room);
-        let (algorithm, stored_len) = frame.unwrap_or((Algorithm::None, raw.len()));
-        let envelope = Header {
-            algorithm,
-            element: facts.element,
-            raw_len: facts.raw_bytes,
-            stored_len: stored_len as u64,
-            checksum: (frame.is_none() && self.checksum).then(|| checksum(raw)),
-        };
+        let Some((algorithm, len)) = self.encode(&facts, raw, room, part_of) else { return Ok(None) };
+        let (raw_len, stored_len) = (facts.raw_bytes, len as u64);
+        let envelope = Header { algorithm, element: facts.element, raw_len, stored_len, checksum: None };
         header.copy_from_slice(&envelope.write());
-        Ok(Sealed { len: HEADER_LEN + frame.map_or(0, |(_, len)| len), raw_follows: frame.is_none() })
+        Ok(Some(HEADER_LEN + len))
+    }
+
+    /// Writes to the front of `message` the envelope of `raw`, values of that element that follow as they are; returns how many bytes it
+    /// took. Counts nothing.
+    ///
+    /// # Errors
+    /// [`SealError`] if there are fewer.
+    pub fn seal_raw(&self, element: Element, raw: &[u8], message: &mut [u8]) -> Result<usize, SealError> {
+        let room = message.len();
+        let Some(header) = message.first_chunk_mut::<HEADER_LEN>() else {
+            return Err(SealError::Room { needed: HEADER_LEN, room });
+        };
+        let (raw_len, checksum) = (raw.len() as u64, self.checksum.then(|| checksum(raw)));
+        let envelope = Header { algorithm: Algorithm::None, element, raw_len, stored_len: raw_len, checksum };
+        *header = envelope.write();
+        Ok(HEADER_LEN)
     }
 
     /// Opens the `message` that `from` sealed, into the front of `into`; returns its length. If that fails, parts of
@@ -223,6 +253,11 @@ impl Coder {
         self.lock().meter.decoded(from, raw_len as u64, stored_len as u64, took);
     }
 
+    /// What `raw` is values of, as far as anybody says so, or what it is taken for.
+    fn element(&self, to: &To, raw: &[u8]) -> Element {
+        to.element.or(self.element).unwrap_or_else(|| self.guess(to, raw))
+    }
+
     /// What `raw` is taken for values of. Only now and then are its bytes looked at.
     fn guess(&self, to: &To, raw: &[u8]) -> Element {
         let key = (to.peer, to.stream);
@@ -245,8 +280,18 @@ impl Coder {
     }
 
     /// Writes a frame to `room` if the policy wants one and it is shorter than `raw`; returns how it is coded, and its length.
-    fn encode(&self, facts: &CheapFacts, raw: &[u8], room: &mut [u8]) -> Option<(Algorithm, usize)> {
+    fn encode(
+        &self,
+        facts: &CheapFacts,
+        raw: &[u8],
+        room: &mut [u8],
+        part_of: Option<PartOf<'_>>,
+    ) -> Option<(Algorithm, usize)> {
         let (decision, sampling) = self.decide(facts, raw);
+        let decision = match part_of {
+            Some(part_of) => part_of.decide(facts, decision, sampling.is_some()),
+            None => decision,
+        };
         let started = Instant::now();
         let frame = codec(decision.algorithm).filter(|_| facts.raw_bytes <= MAX_RAW_LEN).and_then(|codec| {
             let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: self.checksum };

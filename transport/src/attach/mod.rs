@@ -29,12 +29,14 @@
 //! ```
 
 mod coder;
+mod comparison;
 pub mod envelope;
 mod guess;
 mod log;
 mod settings;
 
 pub use coder::{Coder, OpenError, SealError, Sealed, To};
+pub use comparison::{Comparisons, PartOf, REPORT_LEN, UnderWay};
 pub use guess::guess_element;
 pub use log::log;
 pub use settings::{EnvSettings, EnvSettingsError};

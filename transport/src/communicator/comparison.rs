@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::reduction::Datatype;
-use mgcomp_selector::Reason;
 
 use super::{CommunicatorError, Group};
 use crate::comparison::{Course, Known, LEAST_BYTES, Raw, Report, length_class};
@@ -51,7 +50,7 @@ impl Group {
         let mut comparisons = self.comparisons.lock().unwrap_or_else(PoisonError::into_inner);
         let course = comparisons.meet((compared, length_class(bytes)));
         let way = course.begin();
-        let collective = self.node.begin_collective(self.context, way.raw().map(reason));
+        let collective = self.node.begin_collective(self.context, way.raw().map(Raw::of_collective));
         let started = Instant::now();
         work()?;
         let (took, expected) = (started.elapsed(), collective.expected());
@@ -72,13 +71,6 @@ impl Group {
         let into: Vec<Slice> = all.iter().map(|slice| slice.clone().into()).collect();
         self.bring_to_all(&mine.into(), &into, Element::U64)?;
         Ok(all.iter().map(|slice| slice.read(Report::of_bytes)).collect())
-    }
-}
-
-fn reason(raw: Raw) -> Reason {
-    match raw {
-        Raw::Timed => Reason::CollectiveTimed,
-        Raw::Slower { coded_ns, raw_ns } => Reason::CollectiveSlower { coded_ns, raw_ns },
     }
 }
 

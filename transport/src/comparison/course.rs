@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use mgcomp_selector::Reason;
+
 use super::Expected;
 use super::contest::{Contest, Verdict};
 use super::report::{Report, nanos};
@@ -75,6 +77,24 @@ impl Way {
     }
 }
 
+impl Raw {
+    /// The same of a collective, for who looks at what was decided.
+    pub(crate) fn of_collective(self) -> Reason {
+        match self {
+            Self::Timed => Reason::CollectiveTimed,
+            Self::Slower { coded_ns, raw_ns } => Reason::CollectiveSlower { coded_ns, raw_ns },
+        }
+    }
+
+    /// The same of a read, a write or a send.
+    pub(crate) fn of_transfer(self) -> Reason {
+        match self {
+            Self::Timed => Reason::TransferTimed,
+            Self::Slower { coded_ns, raw_ns } => Reason::TransferSlower { coded_ns, raw_ns },
+        }
+    }
+}
+
 impl Default for Course {
     fn default() -> Self {
         // Not the very first: all is cold then.
@@ -116,6 +136,11 @@ impl Course {
         if let Some(contest) = self.contest.as_mut().filter(|_| expected.says_something()) {
             contest.note(way == Way::Raw(Raw::Timed), took, fraction);
         }
+    }
+
+    /// One has failed on this rank, of which it knows nothing more. The others count it too.
+    pub(crate) fn end_failed(&mut self) {
+        self.count += 1;
     }
 
     /// What to tell the other ranks now that one has ended, if it is time for that: how the comparison stands, or whether

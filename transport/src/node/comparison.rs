@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use mgcomp_selector::{CheapFacts, Decision, Reason};
 use rustc_hash::FxHashMap;
 
-use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Raw, Way, length_class};
+use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Way, length_class};
 use crate::message::Rank;
 use crate::session::RequestId;
 
@@ -189,7 +189,7 @@ impl Comparisons {
         let Some(one) = self.under_way.get_mut(&request) else { return decision };
         let is_faster = one.expected.note(facts, &decision, is_looked_at);
         match one.way.raw() {
-            Some(raw) if is_faster => Decision::bypass(facts, reason(raw)),
+            Some(raw) if is_faster => Decision::bypass(facts, raw.of_transfer()),
             _ => decision,
         }
     }
@@ -321,13 +321,6 @@ impl UnderWay {
 pub(super) fn answer_raw(facts: &CheapFacts, decision: Decision) -> Decision {
     let is_faster = matches!(decision.reason, Reason::Fastest { .. });
     if is_faster { Decision::bypass(facts, Reason::RawWanted) } else { decision }
-}
-
-fn reason(raw: Raw) -> Reason {
-    match raw {
-        Raw::Timed => Reason::TransferTimed,
-        Raw::Slower { coded_ns, raw_ns } => Reason::TransferSlower { coded_ns, raw_ns },
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use std::ffi::c_int;
 use std::time::Instant;
 
-use mgcomp_transport::attach::Coder;
+use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
 
-use super::{Kind, Verdict};
+use super::{Compared, Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
@@ -31,78 +31,102 @@ pub(crate) fn allgather(
     comm: &Communicator,
     plain: impl Fn() -> c_int,
 ) -> Result<Verdict, Failure> {
-    let (verdict, came) = allgather_part(layer, own, blocks, comm, plain)?;
-    came.map(|()| verdict)
+    let Some(allgather) = Allgather::begin(layer, own.as_ref(), blocks, comm)? else {
+        return Ok(Verdict::Plain);
+    };
+    let (code, came) = comm.compared(Compared::Allgather, allgather.longest, |collective| {
+        allgather.carry_out(collective, plain)
+    })?;
+    came.map(|()| Verdict::Done(code))
 }
 
-/// The same as a part of a collective, of which more is to follow whatever came.
+/// The same in place as a part of another collective, of which more is to follow whatever came.
 pub(super) fn allgather_part(
     layer: &Layer,
-    own: Option<Data>,
     blocks: &Blocks,
     comm: &Communicator,
+    collective: &UnderWay,
     plain: impl Fn() -> c_int,
-) -> Result<(Verdict, Came), Failure> {
-    const PLAIN: (Verdict, Came) = (Verdict::Plain, Ok(()));
-    let Some(longest) = blocks.longest(comm.size) else { return Ok(PLAIN) };
-    if !layer.is_long(layer.len(&longest)?) {
-        return Ok(PLAIN);
+) -> Result<(c_int, Came), Failure> {
+    match Allgather::begin(layer, None, blocks, comm)? {
+        Some(allgather) => allgather.carry_out(collective, plain),
+        None => Ok((plain(), Ok(()))),
     }
-    let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(PLAIN) };
-    let own_block = blocks.block(comm.rank, &shape);
-    let (from, from_shape) = match &own {
-        None => (&own_block, Some(shape)),
-        Some(own) => (own, layer.usable_if_any(own)?),
-    };
-    let fits = |of: &Shape| from.len(of) == own_block.len(&shape);
-    let Some(from_shape) = from_shape.filter(fits) else { return Ok(PLAIN) };
-    let piece = LONGEST.min(AT_ONCE / comm.size as usize);
-    if piece < SHORTEST {
-        return Ok(PLAIN);
-    }
-    let bytes = from.bytes(&from_shape, layer)?;
-    let allgather = Allgather { layer, comm, piece };
-    let rounds = longest.len(&shape).div_ceil(piece);
-    let Some(came) = allgather.run(&bytes, blocks, &shape, rounds)? else {
-        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
-        let started = Instant::now();
-        let code = plain();
-        comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());
-        if code == 0 {
-            allgather.leave(&bytes, from.len(&from_shape));
-            allgather.left(blocks, &shape);
-        }
-        return Ok((Verdict::Done(code), Ok(())));
-    };
-    if let (Some(_), Some(raw)) = (own, bytes.as_slice()) {
-        layer.put(raw, &own_block, shape)?;
-    }
-    Ok((Verdict::Done(0), came))
 }
 
 /// An allgather under way.
 struct Allgather<'a> {
     layer: &'a Layer,
     comm: &'a Communicator,
+    blocks: &'a Blocks,
+    shape: Shape,
+    /// What this rank has, and what that is like; none if it is in its block already.
+    own: Option<(&'a Data, Shape)>,
+    /// Bytes of the longest block.
+    longest: usize,
     /// Bytes of each rank in one round.
     piece: usize,
 }
 
-impl Allgather<'_> {
+impl<'a> Allgather<'a> {
+    /// `None` where the program's own call is to follow.
+    fn begin(
+        layer: &'a Layer,
+        own: Option<&'a Data>,
+        blocks: &'a Blocks,
+        comm: &'a Communicator,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(longest) = blocks.longest(comm.size) else { return Ok(None) };
+        if !layer.is_long(layer.len(&longest)?) {
+            return Ok(None);
+        }
+        let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(None) };
+        let own_len = blocks.block(comm.rank, &shape).len(&shape);
+        let own = match own {
+            None => None,
+            Some(own) => {
+                let own_shape = layer.usable_if_any(own)?.filter(|of| own.len(of) == own_len);
+                let Some(own_shape) = own_shape else { return Ok(None) };
+                Some((own, own_shape))
+            }
+        };
+        let piece = LONGEST.min(AT_ONCE / comm.size as usize);
+        let longest = longest.len(&shape);
+        Ok((piece >= SHORTEST).then_some(Self { layer, comm, blocks, shape, own, longest, piece }))
+    }
+
+    /// Returns what MPI's own call did, where that was better, and whether all came.
+    fn carry_out(&self, collective: &UnderWay, plain: impl Fn() -> c_int) -> Result<(c_int, Came), Failure> {
+        let Self { layer, comm, blocks, shape, .. } = *self;
+        let own_block = blocks.block(comm.rank, &shape);
+        let (from, from_shape) = self.own.unwrap_or((&own_block, shape));
+        let bytes = from.bytes(&from_shape, layer)?;
+        if let Some(came) = self.run(&bytes, collective)? {
+            let own = self.own.and(bytes.as_slice());
+            let put = |()| own.map_or(Ok(()), |raw| layer.put(raw, &own_block, shape));
+            return Ok((0, came.and_then(put)));
+        }
+        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
+        let started = Instant::now();
+        let code = plain();
+        comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());
+        if code == 0 {
+            self.leave(&bytes, from.len(&from_shape));
+            self.left();
+        }
+        Ok((code, Ok(())))
+    }
+
     /// `None` if the program's own call is better, which all ranks agree on.
-    fn run(
-        &self,
-        own: &Bytes<'_>,
-        blocks: &Blocks,
-        shape: &Shape,
-        rounds: usize,
-    ) -> Result<Option<Came>, Failure> {
+    fn run(&self, own: &Bytes<'_>, collective: &UnderWay) -> Result<Option<Came>, Failure> {
+        let Self { blocks, shape, .. } = self;
+        let rounds = self.longest.div_ceil(self.piece);
         let all: Vec<Data> = (0..self.comm.size).map(|rank| blocks.block(rank, shape)).collect();
         let mut landings: Vec<Option<Landing<'_>>> = Vec::new();
         let mut message = self.layer.pool.take(Coder::max_len(self.piece));
         let mut came = Ok(());
         for round in 0..rounds {
-            let sealed = self.seal(own, round, &mut message)?;
+            let sealed = self.seal(own, round, &mut message, collective)?;
             let word = sealed.map_or(if own.as_slice().is_none() { ON_DEVICE } else { 0 }, |len| len as u64);
             let words = self.words(word)?;
             if round == 0 {
@@ -112,7 +136,7 @@ impl Allgather<'_> {
                     self.layer.pool.give(message);
                     return Ok(None);
                 }
-                landings = self.landings(&all, shape);
+                landings = self.landings(&all);
             }
             let raw = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
             let to_send = sealed.map_or(raw, |len| &message[..len]);
@@ -125,23 +149,24 @@ impl Allgather<'_> {
         Ok(Some(came.and_then(|()| finish())))
     }
 
-    /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round was sealed.
+    /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round is counted already.
     fn leave(&self, own: &Bytes<'_>, len: usize) {
-        let sealed_len = own.as_slice().map_or(0, |raw| piece_len(raw.len(), 0, self.piece));
-        self.layer.sent_raw(self.comm, Kind::Allgather, self.comm.next(), len - sealed_len);
+        let counted_len = own.as_slice().map_or(0, |raw| piece_len(raw.len(), 0, self.piece));
+        self.layer.sent_raw(self.comm, Kind::Allgather, self.comm.next(), len - counted_len);
     }
 
     /// Counts the blocks of the others, which have come by that.
-    fn left(&self, blocks: &Blocks, shape: &Shape) {
+    fn left(&self) {
         for rank in (0..self.comm.size).filter(|rank| *rank != self.comm.rank) {
-            self.layer.coder.received_raw(self.comm.peer(rank), blocks.len(rank, shape.size) as usize);
+            let len = self.blocks.len(rank, self.shape.size);
+            self.layer.coder.received_raw(self.comm.peer(rank), len as usize);
         }
     }
 
     /// Where the blocks of the others go.
-    fn landings<'d>(&self, all: &'d [Data], shape: &Shape) -> Vec<Option<Landing<'d>>> {
+    fn landings<'d>(&self, all: &'d [Data]) -> Vec<Option<Landing<'d>>> {
         let is_other = |rank| rank != self.comm.rank as usize;
-        let landing = |(rank, data)| is_other(rank).then(|| Landing::new(data, *shape));
+        let landing = |(rank, data)| is_other(rank).then(|| Landing::new(data, self.shape));
         all.iter().enumerate().map(landing).collect()
     }
 
@@ -156,13 +181,19 @@ impl Allgather<'_> {
     }
 
     /// The length of the message for this rank's piece of a round, if it has one that gains by it.
-    fn seal(&self, own: &Bytes<'_>, round: usize, message: &mut [u8]) -> Result<Option<usize>, Failure> {
+    fn seal(
+        &self,
+        own: &Bytes<'_>,
+        round: usize,
+        message: &mut [u8],
+        collective: &UnderWay,
+    ) -> Result<Option<usize>, Failure> {
         let piece = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
         if piece.is_empty() {
             return Ok(None);
         }
-        let sealed = self.layer.seal(self.comm, Kind::Allgather, self.comm.next(), piece, message)?;
-        Ok((!sealed.raw_follows).then_some(sealed.len))
+        let part_of = PartOf { collective, is_first: round == 0 };
+        self.layer.seal(self.comm, Kind::Allgather, self.comm.next(), piece, message, Some(part_of))
     }
 
     /// The words of all ranks.

@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 
+use mgcomp_transport::attach::UnderWay;
+
 use super::exchange::{Exchange, Step};
-use super::{Kind, Verdict};
+use super::{Compared, Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
 use crate::failure::{Came, Failure};
@@ -32,17 +34,18 @@ impl Alltoall<'_> {
     pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
-        let mut came = Ok(());
-        for peer in self.comm.partners() {
-            came = came.and(self.exchange(&shapes, shadow, peer, true, true)?);
-        }
-        came?;
-        if let Some(from) = &self.from {
-            let rank = self.comm.rank;
+        let rank = self.comm.rank;
+        let len = self.into.block(rank, &shapes.into).len(&shapes.into);
+        let came: Came = self.comm.compared(Compared::Alltoall, len, |collective| {
+            let mut came = Ok(());
+            for peer in self.comm.partners() {
+                came = came.and(self.exchange(&shapes, shadow, peer, (true, true), Some(collective))?);
+            }
+            let Some(from) = &self.from else { return Ok(came) };
             let (own, block) = (from.block(rank, &shapes.from), self.into.block(rank, &shapes.into));
-            self.layer.copy(&own, shapes.from, &block, shapes.into)?;
-        }
-        Ok(Verdict::Done(0))
+            Ok(came.and_then(|()| self.layer.copy(&own, shapes.from, &block, shapes.into)))
+        })?;
+        came.map(|()| Verdict::Done(0))
     }
 
     /// Where the ranks of each pair alone know the lengths of what they exchange: long blocks go by themselves, `rest` does
@@ -62,7 +65,7 @@ impl Alltoall<'_> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let mut came = Ok(());
         for peer in self.comm.partners().filter(|peer| goes(*peer) || comes(*peer)) {
-            came = came.and(self.exchange(&shapes, shadow, peer, goes(peer), comes(peer))?);
+            came = came.and(self.exchange(&shapes, shadow, peer, (goes(peer), comes(peer)), None)?);
         }
         let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
         let code = rest(&flags(&goes), &flags(&comes));
@@ -86,8 +89,8 @@ impl Alltoall<'_> {
         shapes: &Shapes,
         shadow: Comm,
         peer: c_int,
-        goes: bool,
-        comes: bool,
+        (goes, comes): (bool, bool),
+        collective: Option<&UnderWay>,
     ) -> Result<Came, Failure> {
         let exchange = Exchange {
             layer: self.layer,
@@ -97,6 +100,7 @@ impl Alltoall<'_> {
             sent: shapes.from,
             received: shapes.into,
             is_in_place: self.from.is_none(),
+            collective,
         };
         exchange.run(&Step {
             peer,

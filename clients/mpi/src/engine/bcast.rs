@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_transport::attach::Coder;
+use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
 
-use super::{Kind, SEGMENT, Verdict};
+use super::{Compared, Kind, SEGMENT, Verdict};
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
 use crate::failure::{Came, Failure};
@@ -30,11 +30,14 @@ pub(crate) fn bcast(
     }
     let Some(comm) = layer.communicator(comm)? else { return Ok(Verdict::Plain) };
     let Some(shape) = layer.usable(data)?.filter(|_| comm.has(root)) else { return Ok(Verdict::Plain) };
-    let bcast = Bcast { layer, comm: &comm, root };
-    match comm.rank == root {
-        true => bcast.send(data, &shape, plain),
-        false => bcast.receive(data, shape, plain),
-    }
+    let (verdict, came) = comm.compared(Compared::Bcast, data.len(&shape), |collective| {
+        let bcast = Bcast { layer, comm: &comm, root, collective };
+        match comm.rank == root {
+            true => bcast.send(data, &shape, plain).map(|verdict| (verdict, Ok(()))),
+            false => bcast.receive(data, shape, plain),
+        }
+    })?;
+    came.map(|()| verdict)
 }
 
 /// A broadcast under way.
@@ -42,6 +45,7 @@ struct Bcast<'a> {
     layer: &'a Layer,
     comm: &'a Communicator,
     root: c_int,
+    collective: &'a UnderWay,
 }
 
 impl Bcast<'_> {
@@ -77,8 +81,12 @@ impl Bcast<'_> {
         let Some(first) = bytes.as_slice().and_then(|raw| raw.chunks(SEGMENT).next()) else {
             return Ok(None);
         };
-        let sealed = self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), first, message)?;
-        Ok((!sealed.raw_follows).then_some(sealed.len))
+        self.seal(first, message, true)
+    }
+
+    fn seal(&self, piece: &[u8], message: &mut [u8], is_first: bool) -> Result<Option<usize>, Failure> {
+        let part_of = PartOf { collective: self.collective, is_first };
+        self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), piece, message, Some(part_of))
     }
 
     fn send_all(&self, raw: &[u8], first: usize, message: &mut [u8]) -> Result<Wire, Failure> {
@@ -86,12 +94,10 @@ impl Bcast<'_> {
         let mut len = first;
         for (index, piece) in raw.chunks(SEGMENT).enumerate() {
             if index > 0 {
-                let sealed = self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), piece, message)?;
-                len = sealed.len;
-                if sealed.raw_follows {
-                    message[len..len + piece.len()].copy_from_slice(piece);
-                    len += piece.len();
-                }
+                len = match self.seal(piece, message, false)? {
+                    Some(len) => len,
+                    None => self.layer.seal_raw(piece, message)?,
+                };
                 self.word(len as u64)?;
             }
             wire.add(len, || self.layer.mpi.bcast(&mut message[..len], self.root, self.comm.comm))?;
@@ -99,7 +105,12 @@ impl Bcast<'_> {
         Ok(wire)
     }
 
-    fn receive(&self, data: &Data, shape: Shape, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
+    fn receive(
+        &self,
+        data: &Data,
+        shape: Shape,
+        plain: impl Fn() -> c_int,
+    ) -> Result<(Verdict, Came), Failure> {
         let word = self.word(0)?;
         let (tell, first) = (word & TELL != 0, word & !TELL);
         let (wire, came) = match first {
@@ -115,7 +126,7 @@ impl Bcast<'_> {
         if tell {
             self.hear(wire.bytes, wire.took)?;
         }
-        came.map(|()| wire.verdict)
+        Ok((wire.verdict, came))
     }
 
     fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<(Wire, Came), Failure> {

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_transport::attach::Coder;
+use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
 
 use super::{Kind, SEGMENT};
 use crate::communicator::Communicator;
@@ -44,6 +44,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) received: Shape,
     /// Whether what comes takes the place of what goes.
     pub(crate) is_in_place: bool,
+    /// What is compared, if they are a part of that.
+    pub(crate) collective: Option<&'a UnderWay>,
 }
 
 impl Exchange<'_> {
@@ -128,7 +130,7 @@ impl<'a> Outgoing<'a> {
 
     /// Makes ready what is next, if there is more; returns whether that is compressed.
     fn prepare(&mut self) -> Result<bool, Failure> {
-        let Exchange { layer, comm, kind, .. } = *self.exchange;
+        let Exchange { layer, comm, kind, collective, .. } = *self.exchange;
         let Some(raw) = self.bytes.as_slice() else {
             if self.done == 0 {
                 self.leave(0);
@@ -139,26 +141,27 @@ impl<'a> Outgoing<'a> {
             return Ok(false);
         };
         let mut message = layer.pool.take(Coder::max_len(piece.len()));
-        let mut sealed = layer.seal(comm, kind, self.peer, piece, &mut message)?;
-        if sealed.raw_follows && self.done == 0 && !self.exchange.is_in_place {
-            let sealed_len = piece.len();
-            layer.pool.give(message);
-            self.leave(sealed_len);
-            return Ok(false);
-        }
-        if sealed.raw_follows {
-            message[sealed.len..sealed.len + piece.len()].copy_from_slice(piece);
-            sealed.len += piece.len();
-        }
+        let part_of = collective.map(|collective| PartOf { collective, is_first: self.done == 0 });
+        let sealed = layer.seal(comm, kind, self.peer, piece, &mut message, part_of)?;
+        let len = match sealed {
+            Some(len) => len,
+            None if self.done == 0 && !self.exchange.is_in_place => {
+                let counted_len = piece.len();
+                layer.pool.give(message);
+                self.leave(counted_len);
+                return Ok(false);
+            }
+            None => layer.seal_raw(piece, &mut message)?,
+        };
         self.done += piece.len();
-        self.ready = Some(Ready::Message(message, sealed.len));
-        Ok(!sealed.raw_follows)
+        self.ready = Some(Ready::Message(message, len));
+        Ok(sealed.is_some())
     }
 
-    /// Lets all of the block go as it is, of which so many bytes were sealed, and so counted.
-    fn leave(&mut self, sealed_len: usize) {
+    /// Lets all of the block go as it is, of which so many bytes were counted already.
+    fn leave(&mut self, counted_len: usize) {
         let Exchange { layer, comm, kind, sent, .. } = self.exchange;
-        layer.sent_raw(comm, *kind, self.peer, self.data.len(sent) - sealed_len);
+        layer.sent_raw(comm, *kind, self.peer, self.data.len(sent) - counted_len);
         self.ready = Some(Ready::AsItIs);
         self.done = usize::MAX;
     }

@@ -114,7 +114,9 @@ impl Rooted<'_> {
         let (layer, comm, kind) = (self.layer, self.comm, self.kind);
         // At the root it is blocks that go or come, elsewhere its own data.
         let shape = if self.blocks.is_some() { shapes.blocks } else { shapes.own };
-        Exchange { layer, comm, shadow, kind, sent: shape, received: shape, is_in_place: false }
+        let (sent, received, is_in_place) = (shape, shape, false);
+        // The others need not wait for anybody, and are not to begin to.
+        Exchange { layer, comm, shadow, kind, sent, received, is_in_place, collective: None }
     }
 
     fn step(&self, peer: c_int, shapes: &Shapes) -> Step {

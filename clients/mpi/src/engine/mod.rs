@@ -31,6 +31,16 @@ pub(crate) enum Kind {
     Reduce = 5,
 }
 
+/// Collectives whose length all ranks know, and in which none is done without waiting for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Compared {
+    Bcast,
+    Allgather,
+    Alltoall,
+    Allreduce,
+    ReduceScatter,
+}
+
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

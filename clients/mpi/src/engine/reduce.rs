@@ -9,9 +9,11 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
 
+use mgcomp_transport::attach::UnderWay;
+
 use super::allgather::allgather_part;
 use super::exchange::{Exchange, Step};
-use super::{Kind, Verdict};
+use super::{Compared, Kind, Verdict};
 use crate::blocks::{Blocks, Numbers};
 use crate::communicator::Communicator;
 use crate::data::Data;
@@ -66,23 +68,26 @@ impl<'a> Reduction<'a> {
 
     /// Brings all of the result to all.
     pub(crate) fn to_all(&self, into: &Data) -> Result<Verdict, Failure> {
-        let (mut own, mut others) = (Ok(()), Ok(()));
-        for parts in self.rounds() {
-            let (result, came) = self.reduce(&parts)?;
-            let place = into.part(&parts[self.rank()], &self.shape);
-            own = own.and(came).and_then(|()| self.layer.put(&result, &place, self.shape));
-            self.layer.pool.give(result);
-            others = others.and(self.share(into, &parts)?);
-        }
-        let all = self.all_have(&own)?;
-        own.and(all).and(others).map(|()| Verdict::Done(0))
+        let came: Came = self.comm.compared(Compared::Allreduce, self.longest(), |collective| {
+            let (mut own, mut others) = (Ok(()), Ok(()));
+            for parts in self.rounds() {
+                let (result, came) = self.reduce(&parts, Some(collective))?;
+                let place = into.part(&parts[self.rank()], &self.shape);
+                own = own.and(came).and_then(|()| self.layer.put(&result, &place, self.shape));
+                self.layer.pool.give(result);
+                others = others.and(self.share(into, &parts, collective)?);
+            }
+            let all = self.all_have(&own)?;
+            Ok(own.and(all).and(others))
+        })?;
+        came.map(|()| Verdict::Done(0))
     }
 
     /// Brings all of the result to the rank that has `into`: the `root`.
     pub(crate) fn to_root(&self, root: c_int, into: Option<&Data>) -> Result<Verdict, Failure> {
         let mut came = Ok(());
         for parts in self.rounds() {
-            let (mut result, part) = self.reduce(&parts)?;
+            let (mut result, part) = self.reduce(&parts, None)?;
             let is_spoiled = part.is_err();
             came = came.and(part);
             let place = |rank: c_int| into.map(|into| into.part(&parts[rank as usize], &self.shape));
@@ -90,12 +95,19 @@ impl<'a> Reduction<'a> {
                 Some(own) => {
                     came = came.and_then(|()| self.layer.put(&result, &own, self.shape));
                     for peer in self.comm.partners() {
-                        came = came.and(self.exchange(peer, None, place(peer), false)?);
+                        came = came.and(self.exchange(
+                            Step { peer, send: None, receive: place(peer), is_spoiled: false },
+                            None,
+                        )?);
                     }
                 }
                 None => {
                     let part = self.data(&mut result);
-                    came = came.and(self.exchange(root, Some(part), None, is_spoiled)?);
+                    came =
+                        came.and(self.exchange(
+                            Step { peer: root, send: Some(part), receive: None, is_spoiled },
+                            None,
+                        )?);
                 }
             }
             self.layer.pool.give(result);
@@ -106,27 +118,30 @@ impl<'a> Reduction<'a> {
     /// Brings to each rank its part of the result, to the front of `into`.
     pub(crate) fn to_each(&self, into: &Data) -> Result<Verdict, Failure> {
         let is_in_place = into.address() == self.values.address();
-        let (mut kept, mut own) = (Vec::new(), Ok(()));
-        for parts in self.rounds() {
-            let (part, begin) = (&parts[self.rank()], self.parts[self.rank()].start);
-            let (result, came) = self.reduce(&parts)?;
-            own = own.and(came);
-            match is_in_place {
-                // There are values that others have yet to get.
-                true => kept.extend_from_slice(&result),
-                false => {
-                    let place = into.part(&(part.start - begin..part.end - begin), &self.shape);
-                    own = own.and_then(|()| self.layer.put(&result, &place, self.shape));
+        let own = &self.parts[self.rank()];
+        let came: Came = self.comm.compared(Compared::ReduceScatter, self.longest(), |collective| {
+            let (mut kept, mut came) = (Vec::new(), Ok(()));
+            for parts in self.rounds() {
+                let part = &parts[self.rank()];
+                let (result, all_came) = self.reduce(&parts, Some(collective))?;
+                came = came.and(all_came);
+                match is_in_place {
+                    // There are values that others have yet to get.
+                    true => kept.extend_from_slice(&result),
+                    false => {
+                        let place = into.part(&(part.start - own.start..part.end - own.start), &self.shape);
+                        came = came.and_then(|()| self.layer.put(&result, &place, self.shape));
+                    }
                 }
+                self.layer.pool.give(result);
             }
-            self.layer.pool.give(result);
-        }
-        own?;
-        if is_in_place {
-            let own = &self.parts[self.rank()];
-            self.layer.put(&kept, &into.part(&(0..own.end - own.start), &self.shape), self.shape)?;
-        }
-        Ok(Verdict::Done(0))
+            let place = into.part(&(0..own.end - own.start), &self.shape);
+            Ok(match is_in_place {
+                true => came.and_then(|()| self.layer.put(&kept, &place, self.shape)),
+                false => came,
+            })
+        })?;
+        came.map(|()| Verdict::Done(0))
     }
 
     /// Whether nothing of the result is this rank's alone.
@@ -136,6 +151,12 @@ impl<'a> Reduction<'a> {
 
     fn rank(&self) -> usize {
         self.comm.rank as usize
+    }
+
+    /// Bytes of the longest part.
+    fn longest(&self) -> usize {
+        let longest = self.parts.iter().map(|part| part.end - part.start).max().unwrap_or(0);
+        longest as usize * self.shape.size as usize
     }
 
     /// The parts in pieces, so that memory for what comes from all ranks is bounded.
@@ -152,7 +173,11 @@ impl<'a> Reduction<'a> {
     }
 
     /// Exchanges values for the parts of a round; returns this rank's, reduced, which is good for nothing if not all came.
-    fn reduce(&self, parts: &[Range<i64>]) -> Result<(Vec<u8>, Came), Failure> {
+    fn reduce(
+        &self,
+        parts: &[Range<i64>],
+        collective: Option<&UnderWay>,
+    ) -> Result<(Vec<u8>, Came), Failure> {
         let own = self.values.part(&parts[self.rank()], &self.shape);
         let len = own.len(&self.shape);
         let mut rooms: Vec<Vec<u8>> = parts.iter().map(|_| self.layer.pool.take(len)).collect();
@@ -160,7 +185,8 @@ impl<'a> Reduction<'a> {
         for peer in self.comm.partners() {
             let room = self.data(&mut rooms[peer as usize]);
             let values = self.values.part(&parts[peer as usize], &self.shape);
-            came = came.and(self.exchange(peer, Some(values), Some(room), false)?);
+            let step = Step { peer, send: Some(values), receive: Some(room), is_spoiled: false };
+            came = came.and(self.exchange(step, collective)?);
         }
         if came.is_err() {
             return Ok((rooms.pop().unwrap_or_default(), came));
@@ -186,7 +212,7 @@ impl<'a> Reduction<'a> {
     }
 
     /// All have their parts of a round in `into`, and get those of the others.
-    fn share(&self, into: &Data, parts: &[Range<i64>]) -> Result<Came, Failure> {
+    fn share(&self, into: &Data, parts: &[Range<i64>], collective: &UnderWay) -> Result<Came, Failure> {
         let places: Vec<i64> = parts.iter().map(|part| part.start).collect();
         let counts: Vec<i64> = parts.iter().map(|part| part.end - part.start).collect();
         let blocks = Blocks {
@@ -196,21 +222,12 @@ impl<'a> Reduction<'a> {
             datatype: into.datatype(),
         };
         let plain = || self.layer.mpi.allgather_in_place(&blocks, self.comm.size, self.comm.comm);
-        let (verdict, came) = allgather_part(self.layer, None, &blocks, &self.comm, plain)?;
-        told(match verdict {
-            Verdict::Done(code) => code,
-            Verdict::Plain => plain(),
-        })?;
+        let (code, came) = allgather_part(self.layer, &blocks, &self.comm, collective, plain)?;
+        told(code)?;
         Ok(came)
     }
 
-    fn exchange(
-        &self,
-        peer: c_int,
-        send: Option<Data>,
-        receive: Option<Data>,
-        is_spoiled: bool,
-    ) -> Result<Came, Failure> {
+    fn exchange(&self, step: Step, collective: Option<&UnderWay>) -> Result<Came, Failure> {
         let exchange = Exchange {
             layer: self.layer,
             comm: &self.comm,
@@ -219,8 +236,9 @@ impl<'a> Reduction<'a> {
             sent: self.shape,
             received: self.shape,
             is_in_place: false,
+            collective,
         };
-        exchange.run(&Step { peer, send, receive, is_spoiled })
+        exchange.run(&step)
     }
 
     /// Values in memory of this library's.
