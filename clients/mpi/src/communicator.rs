@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use mgcomp_transport::attach::{Comparisons, UnderWay};
 
-use crate::engine::Compared;
+use crate::engine::{AT_ONCE, Compared};
 use crate::failure::Failure;
 use crate::layer::{self, Layer};
 use crate::mpi::Mpi;
@@ -117,8 +117,12 @@ impl Communicator {
     /// The others, in the order in which this rank meets them: in step s, rank r meets rank s − r, so all are in pairs all the
     /// time.
     pub(crate) fn partners(&self) -> impl Iterator<Item = c_int> + use<> {
-        let (size, rank) = (self.size, self.rank);
-        (0..size).map(move |step| (step - rank).rem_euclid(size)).filter(move |peer| *peer != rank)
+        self.turns().flatten()
+    }
+
+    /// The same in turns of some: a rank that this one meets in a turn meets it in the same.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = Vec<c_int>> + use<> {
+        turns(self.size, self.rank)
     }
 
     /// The communicator for messages between two ranks, if there is to be one, which is the same on all of them. They ask for it at
@@ -154,6 +158,13 @@ impl Communicator {
     }
 }
 
+fn turns(size: c_int, rank: c_int) -> impl Iterator<Item = Vec<c_int>> + use<> {
+    (0..size).step_by(AT_ONCE).map(move |first| {
+        let steps = first..size.min(first.saturating_add(AT_ONCE as c_int));
+        steps.map(|step| (step - rank).rem_euclid(size)).filter(|peer| *peer != rank).collect()
+    })
+}
+
 /// MPI calls this when a communicator is copied: the copy gets one of its own, once it is used.
 pub(crate) unsafe extern "C" fn copy(
     _: Comm,
@@ -181,4 +192,28 @@ pub(crate) unsafe extern "C" fn delete(_: Comm, _: c_int, attribute: *mut c_void
         }
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_meet_in_the_same_turn_and_each_once() {
+        assert_eq!(turns(2, 0).collect::<Vec<_>>(), [[1]]);
+        assert_eq!(turns(6, 1).collect::<Vec<_>>(), [vec![5, 0, 2], vec![3, 4]]);
+        for size in 2..20 {
+            let turn_of = |rank, peer| turns(size, rank).position(|peers| peers.contains(&peer));
+            for rank in 0..size {
+                let mut peers: Vec<c_int> = turns(size, rank).flatten().collect();
+                peers.sort_unstable();
+                assert_eq!(peers, (0..size).filter(|peer| *peer != rank).collect::<Vec<_>>());
+                assert!(
+                    peers.iter().all(|peer| turn_of(rank, *peer) == turn_of(*peer, rank)),
+                    "{rank} of {size}"
+                );
+                assert!(turns(size, rank).all(|peers| peers.len() <= AT_ONCE));
+            }
+        }
+    }
 }

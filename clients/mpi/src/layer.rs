@@ -282,14 +282,14 @@ impl Layer {
         Ok(sealed)
     }
 
-    /// Makes a message of a piece as it is, which others of its block go before or behind; returns its length.
+    /// Makes a message of a piece that is to go as it is; returns its length.
     pub(crate) fn seal_raw(&self, raw: &[u8], message: &mut [u8]) -> Result<usize, Failure> {
         let len = self.coder.seal_raw(Element::U8, raw, message)?;
         message[len..len + raw.len()].copy_from_slice(raw);
         Ok(len + raw.len())
     }
 
-    /// Counts what goes to `to` as it is and was not sealed. The piece by which that was decided was sealed.
+    /// Counts what goes to `to` as it is and was not sealed. The piece by which that was decided is counted already.
     pub(crate) fn sent_raw(&self, comm: &Communicator, kind: Kind, to: c_int, len: usize) {
         self.coder.sent_raw(&way(comm, kind, to), len);
     }

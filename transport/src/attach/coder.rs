@@ -9,7 +9,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec};
 use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome, Plan, Policy, Steering, StreamId};
 
 use super::comparison::PartOf;
-use super::envelope::{EnvelopeError, HEADER_LEN, Header, checksum};
+use super::envelope::{EnvelopeError, HEADER_LEN, Header};
 use super::guess::guess_element;
 use super::settings::EnvSettings;
 use crate::calibrate;
@@ -213,9 +213,7 @@ impl Coder {
         let Some(header) = message.first_chunk_mut::<HEADER_LEN>() else {
             return Err(SealError::Room { needed: HEADER_LEN, room });
         };
-        let (raw_len, checksum) = (raw.len() as u64, self.checksum.then(|| checksum(raw)));
-        let envelope = Header { algorithm: Algorithm::None, element, raw_len, stored_len: raw_len, checksum };
-        *header = envelope.write();
+        *header = Header::raw(raw, element, self.checksum).write();
         Ok(HEADER_LEN)
     }
 
@@ -234,7 +232,7 @@ impl Coder {
         opened
     }
 
-    /// Counts bytes that go raw without having been sealed here. What was sealed is counted already, also where it goes raw.
+    /// Counts bytes that go raw without having been asked about here. What was is counted already, also where it goes raw.
     pub fn sent_raw(&self, to: &To, raw_len: usize) {
         self.lock().meter.sent_raw(to.peer, to.stream, raw_len as u64, to.link);
     }

@@ -12,9 +12,7 @@ use mgcomp_selector::{CheapFacts, Decision};
 
 use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Report, Way, length_class};
 
-/// Bytes in which a rank tells the others what it has seen.
-pub const REPORT_LEN: usize = 24;
-
+pub use crate::comparison::REPORT_LEN;
 /// The comparisons of ranks that carry out collectives together, by kind `K` and length. Each of them has one of these.
 #[derive(Debug)]
 pub struct Comparisons<K> {
@@ -152,8 +150,8 @@ mod tests {
     #[derive(Default)]
     struct Rank {
         comparisons: Comparisons<char>,
-        /// The collectives of each kind that have ended, and behind which of them there were reports.
-        ended: RefCell<u64>,
+        /// How many there were, and behind which of them there were reports.
+        count: Cell<u64>,
         told: RefCell<Vec<u64>>,
         other: [u64; 3],
     }
@@ -172,9 +170,9 @@ mod tests {
             bytes: u64,
             work: impl FnOnce(&UnderWay) -> Result<T, &'static str>,
         ) -> Result<T, &'static str> {
-            *self.ended.borrow_mut() += 1;
+            self.count.set(self.count.get() + 1);
             self.comparisons.compared(kind, bytes, work, |own| {
-                self.told.borrow_mut().push(*self.ended.borrow());
+                self.told.borrow_mut().push(self.count.get());
                 Ok([*own, words(self.other)].concat())
             })
         }

@@ -26,6 +26,7 @@ mod report;
 pub(crate) use self::course::{Course, Raw, Way};
 pub(crate) use self::expected::Expected;
 pub(crate) use self::known::Known;
+pub use self::report::REPORT_LEN;
 pub(crate) use self::report::Report;
 
 /// What is shorter is not worth the looks at the clock.

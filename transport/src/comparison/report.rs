@@ -8,6 +8,9 @@
 
 use std::time::Duration;
 
+/// Bytes in which a rank tells the others what it has seen.
+pub const REPORT_LEN: usize = 24;
+
 /// What a rank has seen, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -30,8 +33,8 @@ impl Report {
         }
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; 24] {
-        let mut bytes = [0; 24];
+    pub(crate) fn to_bytes(self) -> [u8; REPORT_LEN] {
+        let mut bytes = [0; REPORT_LEN];
         for (word, value) in bytes.chunks_exact_mut(8).zip([self.raw_ns, self.coded_ns, self.of_each]) {
             word.copy_from_slice(&value.to_le_bytes());
         }

@@ -34,7 +34,7 @@ pub(crate) fn allgather(
     let Some(allgather) = Allgather::begin(layer, own.as_ref(), blocks, comm)? else {
         return Ok(Verdict::Plain);
     };
-    let (code, came) = comm.compared(Compared::Allgather, allgather.longest, |collective| {
+    let (code, came) = comm.compared(Compared::Allgather, allgather.total as usize, |collective| {
         allgather.carry_out(collective, plain)
     })?;
     came.map(|()| Verdict::Done(code))
@@ -62,8 +62,10 @@ struct Allgather<'a> {
     shape: Shape,
     /// What this rank has, and what that is like; none if it is in its block already.
     own: Option<(&'a Data, Shape)>,
-    /// Bytes of the longest block.
-    longest: usize,
+    /// Bytes of all blocks.
+    total: u64,
+    /// Rounds that the longest of them takes.
+    rounds: usize,
     /// Bytes of each rank in one round.
     piece: usize,
 }
@@ -91,8 +93,12 @@ impl<'a> Allgather<'a> {
             }
         };
         let piece = LONGEST.min(AT_ONCE / comm.size as usize);
-        let longest = longest.len(&shape);
-        Ok((piece >= SHORTEST).then_some(Self { layer, comm, blocks, shape, own, longest, piece }))
+        if piece < SHORTEST {
+            return Ok(None);
+        }
+        let total = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
+        let rounds = longest.len(&shape).div_ceil(piece);
+        Ok(Some(Self { layer, comm, blocks, shape, own, total, rounds, piece }))
     }
 
     /// Returns what MPI's own call did, where that was better, and whether all came.
@@ -106,10 +112,9 @@ impl<'a> Allgather<'a> {
             let put = |()| own.map_or(Ok(()), |raw| layer.put(raw, &own_block, shape));
             return Ok((0, came.and_then(put)));
         }
-        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
         let started = Instant::now();
         let code = plain();
-        comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());
+        comm.rate.learn(self.total as usize - from.len(&from_shape), started.elapsed());
         if code == 0 {
             self.leave(&bytes, from.len(&from_shape));
             self.left();
@@ -120,12 +125,11 @@ impl<'a> Allgather<'a> {
     /// `None` if the program's own call is better, which all ranks agree on.
     fn run(&self, own: &Bytes<'_>, collective: &UnderWay) -> Result<Option<Came>, Failure> {
         let Self { blocks, shape, .. } = self;
-        let rounds = self.longest.div_ceil(self.piece);
         let all: Vec<Data> = (0..self.comm.size).map(|rank| blocks.block(rank, shape)).collect();
         let mut landings: Vec<Option<Landing<'_>>> = Vec::new();
         let mut message = self.layer.pool.take(Coder::max_len(self.piece));
         let mut came = Ok(());
-        for round in 0..rounds {
+        for round in 0..self.rounds {
             let sealed = self.seal(own, round, &mut message, collective)?;
             let word = sealed.map_or(if own.as_slice().is_none() { ON_DEVICE } else { 0 }, |len| len as u64);
             let words = self.words(word)?;

@@ -1,10 +1,12 @@
-//! Alltoall: each pair of ranks exchanges two blocks.
+//! Alltoall: each pair of ranks exchanges two blocks. Where all blocks are as long as each other, all ranks tell first in a byte each
+//! whether they have anything to gain; if nobody has, the program's own call follows.
 
 use std::ffi::c_int;
+use std::time::Instant;
 
 use mgcomp_transport::attach::UnderWay;
 
-use super::exchange::{Exchange, Step};
+use super::exchange::{Exchange, Outgoing, Step};
 use super::{Compared, Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
@@ -31,21 +33,58 @@ struct Shapes {
 
 impl Alltoall<'_> {
     /// Where all blocks are as long as each other, which all ranks know.
-    pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
+    pub(crate) fn run_even(&self, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
-        let rank = self.comm.rank;
-        let len = self.into.block(rank, &shapes.into).len(&shapes.into);
-        let came: Came = self.comm.compared(Compared::Alltoall, len, |collective| {
-            let mut came = Ok(());
-            for peer in self.comm.partners() {
-                came = came.and(self.exchange(&shapes, shadow, peer, (true, true), Some(collective))?);
+        let len = self.into.block(self.comm.rank, &shapes.into).len(&shapes.into);
+        let all = len.saturating_mul(self.comm.size as usize);
+        let (code, came): (c_int, Came) = self.comm.compared(Compared::Alltoall, all, |collective| {
+            let exchange = self.exchange(&shapes, shadow, Some(collective));
+            let mut turns = self.comm.turns().map(|peers| {
+                peers.into_iter().map(|peer| self.step(&shapes, peer, true, true)).collect::<Vec<_>>()
+            });
+            let first = turns.next().unwrap_or_default();
+            let begun = exchange.begin(&first)?;
+            if !self.has_anybody(self.from.is_none() || begun.iter().any(Outgoing::is_compressed))? {
+                return Ok((self.plain(len, begun.len(), plain), Ok(())));
             }
-            let Some(from) = &self.from else { return Ok(came) };
-            let (own, block) = (from.block(rank, &shapes.from), self.into.block(rank, &shapes.into));
-            Ok(came.and_then(|()| self.layer.copy(&own, shapes.from, &block, shapes.into)))
+            let mut came = exchange.finish(&first, begun)?;
+            for steps in turns {
+                came = came.and(exchange.run(&steps)?);
+            }
+            Ok((0, came.and_then(|()| self.keep(&shapes))))
         })?;
-        came.map(|()| Verdict::Done(0))
+        came.map(|()| Verdict::Done(code))
+    }
+
+    /// Whether there is any rank that says so.
+    fn has_anybody(&self, own: bool) -> Result<bool, Failure> {
+        let mut all = vec![0; self.comm.size as usize];
+        self.layer.mpi.allgather(&[u8::from(own)], &mut all, self.comm.comm)?;
+        Ok(all.contains(&1))
+    }
+
+    /// The program's own call, for blocks of so many bytes, of which so many are counted already.
+    fn plain(&self, len: usize, counted: usize, plain: impl Fn() -> c_int) -> c_int {
+        let started = Instant::now();
+        let code = plain();
+        self.comm.rate.learn(len * (self.comm.size as usize - 1), started.elapsed());
+        if code == 0 {
+            self.comm.partners().skip(counted).for_each(|peer| {
+                self.layer.count(false);
+                self.layer.sent_raw(self.comm, Kind::Alltoall, peer, len);
+            });
+            self.comm.partners().for_each(|peer| self.layer.coder.received_raw(self.comm.peer(peer), len));
+        }
+        code
+    }
+
+    /// Brings what this rank has for itself to where it belongs.
+    fn keep(&self, shapes: &Shapes) -> Came {
+        let Some(from) = &self.from else { return Ok(()) };
+        let rank = self.comm.rank;
+        let (own, block) = (from.block(rank, &shapes.from), self.into.block(rank, &shapes.into));
+        self.layer.copy(&own, shapes.from, &block, shapes.into)
     }
 
     /// Where the ranks of each pair alone know the lengths of what they exchange: long blocks go by themselves, `rest` does
@@ -64,8 +103,10 @@ impl Alltoall<'_> {
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let mut came = Ok(());
-        for peer in self.comm.partners().filter(|peer| goes(*peer) || comes(*peer)) {
-            came = came.and(self.exchange(&shapes, shadow, peer, (goes(peer), comes(peer)), None)?);
+        let exchange = self.exchange(&shapes, shadow, None);
+        for peers in self.comm.turns() {
+            let steps = peers.into_iter().map(|peer| self.step(&shapes, peer, goes(peer), comes(peer)));
+            came = came.and(exchange.run(&steps.collect::<Vec<_>>())?);
         }
         let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
         let code = rest(&flags(&goes), &flags(&comes));
@@ -84,15 +125,13 @@ impl Alltoall<'_> {
         Ok(from.zip(into).map(|(from, into)| Shapes { from, into }))
     }
 
-    fn exchange(
-        &self,
+    fn exchange<'a>(
+        &'a self,
         shapes: &Shapes,
         shadow: Comm,
-        peer: c_int,
-        (goes, comes): (bool, bool),
-        collective: Option<&UnderWay>,
-    ) -> Result<Came, Failure> {
-        let exchange = Exchange {
+        collective: Option<&'a UnderWay>,
+    ) -> Exchange<'a> {
+        Exchange {
             layer: self.layer,
             comm: self.comm,
             shadow,
@@ -101,12 +140,15 @@ impl Alltoall<'_> {
             received: shapes.into,
             is_in_place: self.from.is_none(),
             collective,
-        };
-        exchange.run(&Step {
+        }
+    }
+
+    fn step(&self, shapes: &Shapes, peer: c_int, goes: bool, comes: bool) -> Step {
+        Step {
             peer,
             send: goes.then(|| self.sent().block(peer, &shapes.from)),
             receive: comes.then(|| self.into.block(peer, &shapes.into)),
             is_spoiled: false,
-        })
+        }
     }
 }

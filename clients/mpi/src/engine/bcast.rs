@@ -59,8 +59,8 @@ impl Bcast<'_> {
         let sent = match (first, bytes.as_slice()) {
             (Some(first), Some(raw)) => self.send_all(raw, first, &mut message),
             (_, raw) => {
-                let sealed_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
-                let rest = data.len(shape) - sealed_len;
+                let counted_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
+                let rest = data.len(shape) - counted_len;
                 self.plain(data.len(shape), plain).inspect(|wire| {
                     if wire.verdict == Verdict::Done(0) {
                         self.layer.sent_raw(self.comm, Kind::Bcast, self.comm.next(), rest);

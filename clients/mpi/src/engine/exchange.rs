@@ -31,7 +31,7 @@ pub(crate) struct Step {
     pub(crate) is_spoiled: bool,
 }
 
-/// Exchanges blocks with other ranks, one after the other.
+/// Exchanges blocks with other ranks.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) layer: &'a Layer,
@@ -49,48 +49,75 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Exchanges what there is with one peer, which does the same.
-    pub(crate) fn run(&self, step: &Step) -> Result<Came, Failure> {
-        let outgoing = |data| match step.is_spoiled {
-            true => Ok(Outgoing::spoiled(self, data, step.peer)),
-            false => Outgoing::new(self, data, step.peer),
-        };
-        let mut outgoing = step.send.as_ref().map(outgoing).transpose()?;
-        let mut incoming = step.receive.as_ref().map(|data| Incoming::new(self, data, step.peer));
-        loop {
-            let receiving = incoming.as_ref().map(Incoming::post).transpose()?.flatten();
-            let mut sending = Vec::new();
-            if let Some(outgoing) = &mut outgoing {
-                sending = outgoing.post()?;
-                // While that is on its way.
-                outgoing.prepare()?;
-            }
-            if receiving.is_none() && sending.is_empty() {
+    /// Exchanges what there is with some peers at once, which all do so with this rank in the same turn.
+    pub(crate) fn run(&self, steps: &[Step]) -> Result<Came, Failure> {
+        self.finish(steps, Vec::new())
+    }
+
+    /// Makes ready what goes first to these peers, up to the first block that is compressed.
+    pub(crate) fn begin<'a>(&'a self, steps: &'a [Step]) -> Result<Vec<Outgoing<'a>>, Failure> {
+        let mut begun = Vec::new();
+        for step in steps {
+            begun.extend(self.outgoing(step)?);
+            if begun.last().is_some_and(Outgoing::is_compressed) {
                 break;
             }
-            if let (Some(receiving), Some(incoming)) = (receiving, &mut incoming) {
-                incoming.take(receiving)?;
+        }
+        Ok(begun)
+    }
+
+    /// Does what [`run`](Self::run) does, of which that much is `begun`.
+    pub(crate) fn finish<'a>(&'a self, steps: &'a [Step], begun: Vec<Outgoing<'a>>) -> Result<Came, Failure> {
+        let incoming = |step: &'a Step| Some(Incoming::new(self, step.receive.as_ref()?, step.peer));
+        let mut incoming: Vec<_> = steps.iter().map(incoming).collect();
+        let (mut begun, mut outgoing) = (begun.into_iter(), Vec::new());
+        loop {
+            let post = |incoming: &Option<Incoming<'_>>| incoming.as_ref().map_or(Ok(None), Incoming::post);
+            let receiving = incoming.iter().map(post).collect::<Result<Vec<_>, _>>()?;
+            let mut sending = Vec::new();
+            for (index, step) in steps.iter().enumerate() {
+                if index == outgoing.len() {
+                    // While the others are on their way.
+                    let begun = step.send.as_ref().and_then(|_| begun.next());
+                    outgoing.push(if begun.is_some() { begun } else { self.outgoing(step)? });
+                }
+                if let Some(outgoing) = &mut outgoing[index] {
+                    sending.extend(outgoing.post()?);
+                }
+            }
+            if sending.is_empty() && receiving.iter().all(Option::is_none) {
+                break;
+            }
+            outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.prepare().map(drop))?;
+            for (incoming, receiving) in incoming.iter_mut().zip(receiving) {
+                if let (Some(incoming), Some(receiving)) = (incoming, receiving) {
+                    incoming.take(receiving)?;
+                }
             }
             for operation in sending {
                 self.layer.pool.give(operation.wait()?.0);
             }
-            if let Some(told) = outgoing.as_mut().and_then(|outgoing| outgoing.told.take()) {
-                self.learn(told, step.send.as_ref())?;
-            }
+            outgoing.iter_mut().flatten().try_for_each(Outgoing::learn)?;
         }
-        Ok(incoming.map_or(Ok(()), Incoming::finish))
+        let mut came = Ok(());
+        for incoming in incoming.into_iter().flatten() {
+            came = came.and(incoming.finish());
+        }
+        Ok(came)
     }
 
-    fn learn(&self, told: Operation, sent: Option<&Data>) -> Result<(), Failure> {
-        let (bytes, _) = told.wait()?;
-        let nanos = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.comm.rate.learn(sent.map_or(0, |data| data.len(&self.sent)), Duration::from_nanos(nanos));
-        Ok(())
+    /// What goes to a peer, if anything does.
+    fn outgoing<'a>(&'a self, step: &'a Step) -> Result<Option<Outgoing<'a>>, Failure> {
+        let outgoing = |data| match step.is_spoiled {
+            true => Ok(Outgoing::spoiled(self, data, step.peer)),
+            false => Outgoing::new(self, data, step.peer),
+        };
+        step.send.as_ref().map(outgoing).transpose()
     }
 }
 
 /// A block on its way out.
-struct Outgoing<'a> {
+pub(crate) struct Outgoing<'a> {
     exchange: &'a Exchange<'a>,
     data: &'a Data,
     bytes: Bytes<'a>,
@@ -100,6 +127,8 @@ struct Outgoing<'a> {
     ready: Option<Ready>,
     /// Where the peer says how long it took.
     told: Option<Operation>,
+    /// Whether its beginning is compressed.
+    is_compressed: bool,
 }
 
 /// What is to be sent next.
@@ -116,16 +145,22 @@ impl<'a> Outgoing<'a> {
             true => Bytes::Packed(data.packed(shape, layer)?),
             false => data.bytes(shape, layer)?,
         };
-        let mut new = Self { exchange, data, bytes, peer, done: 0, ready: None, told: None };
-        let is_compressed = new.prepare()?;
-        layer.count(is_compressed);
+        let mut new =
+            Self { exchange, data, bytes, peer, done: 0, ready: None, told: None, is_compressed: false };
+        new.is_compressed = new.prepare()?;
+        layer.count(new.is_compressed);
         Ok(new)
+    }
+
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
     }
 
     /// A block that does not come.
     fn spoiled(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
         let ready = (data.len(&exchange.sent) > 0).then_some(Ready::Spoiled);
-        Self { exchange, data, bytes: Bytes::There(&[]), peer, done: usize::MAX, ready, told: None }
+        let (bytes, done) = (Bytes::There(&[][..]), usize::MAX);
+        Self { exchange, data, bytes, peer, done, ready, told: None, is_compressed: false }
     }
 
     /// Makes ready what is next, if there is more; returns whether that is compressed.
@@ -186,6 +221,18 @@ impl<'a> Outgoing<'a> {
                 Ok(vec![said, mpi.send_data(self.data, self.peer, shadow)?])
             }
         }
+    }
+}
+
+impl Outgoing<'_> {
+    /// Hears how long it took, if the peer says so.
+    fn learn(&mut self) -> Result<(), Failure> {
+        let Some(told) = self.told.take() else { return Ok(()) };
+        let (bytes, _) = told.wait()?;
+        let nanos = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let Exchange { comm, sent, .. } = self.exchange;
+        comm.rate.learn(self.data.len(sent), Duration::from_nanos(nanos));
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::exchange::{Exchange, Step};
-use super::{Kind, Verdict};
+use super::{AT_ONCE, Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
 use crate::data::Data;
@@ -45,8 +45,10 @@ impl Rooted<'_> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
         let mut came = Ok(());
-        for peer in self.peers() {
-            came = came.and(self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?);
+        let (exchange, peers) = (self.exchange(&shapes, shadow), self.peers().collect::<Vec<_>>());
+        for peers in peers.chunks(AT_ONCE) {
+            let steps: Vec<_> = peers.iter().map(|peer| self.step(*peer, &shapes)).collect();
+            came = came.and(exchange.run(&steps)?);
         }
         came?;
         if let (Some(own), Some(blocks)) = (&self.own, &self.blocks) {
@@ -79,8 +81,11 @@ impl Rooted<'_> {
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let mut came = Ok(());
-        for peer in self.peers().filter(|peer| is_long(*peer)) {
-            came = came.and(self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?);
+        let exchange = self.exchange(&shapes, shadow);
+        let peers: Vec<_> = self.peers().filter(|peer| is_long(*peer)).collect();
+        for peers in peers.chunks(AT_ONCE) {
+            let steps: Vec<_> = peers.iter().map(|peer| self.step(*peer, &shapes)).collect();
+            came = came.and(exchange.run(&steps)?);
         }
         let code = match self.blocks {
             Some(_) => rest(false, &(0..self.comm.size).map(is_long).collect::<Vec<_>>()),

@@ -19,6 +19,8 @@ use crate::types::Comm;
 
 /// Data goes in pieces of so many bytes: one is made while another is on its way, and memory for them is bounded.
 pub(crate) const SEGMENT: usize = 4 << 20;
+/// Blocks are exchanged with so many ranks at a time: what one of them waits for does not hold up the others, and memory is bounded.
+pub(crate) const AT_ONCE: usize = 4;
 
 /// Kinds of collectives, each a stream of traffic of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(crate) enum Kind {
     Reduce = 5,
 }
 
-/// Collectives whose length all ranks know, and in which none is done without waiting for others.
+/// Collectives whose length all ranks know. Of a broadcast, the root need not wait for anybody; now and then it does, to know the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Compared {
     Bcast,

@@ -68,7 +68,7 @@ impl<'a> Reduction<'a> {
 
     /// Brings all of the result to all.
     pub(crate) fn to_all(&self, into: &Data) -> Result<Verdict, Failure> {
-        let came: Came = self.comm.compared(Compared::Allreduce, self.longest(), |collective| {
+        let came: Came = self.comm.compared(Compared::Allreduce, self.len(), |collective| {
             let (mut own, mut others) = (Ok(()), Ok(()));
             for parts in self.rounds() {
                 let (result, came) = self.reduce(&parts, Some(collective))?;
@@ -87,6 +87,7 @@ impl<'a> Reduction<'a> {
     pub(crate) fn to_root(&self, root: c_int, into: Option<&Data>) -> Result<Verdict, Failure> {
         let mut came = Ok(());
         for parts in self.rounds() {
+            // Not compared, as gathers are not.
             let (mut result, part) = self.reduce(&parts, None)?;
             let is_spoiled = part.is_err();
             came = came.and(part);
@@ -94,20 +95,16 @@ impl<'a> Reduction<'a> {
             match place(root) {
                 Some(own) => {
                     came = came.and_then(|()| self.layer.put(&result, &own, self.shape));
-                    for peer in self.comm.partners() {
-                        came = came.and(self.exchange(
-                            Step { peer, send: None, receive: place(peer), is_spoiled: false },
-                            None,
-                        )?);
+                    for peers in self.comm.turns() {
+                        let step = |peer| Step { peer, send: None, receive: place(peer), is_spoiled: false };
+                        let steps: Vec<_> = peers.into_iter().map(step).collect();
+                        came = came.and(self.exchange(&steps, None)?);
                     }
                 }
                 None => {
                     let part = self.data(&mut result);
-                    came =
-                        came.and(self.exchange(
-                            Step { peer: root, send: Some(part), receive: None, is_spoiled },
-                            None,
-                        )?);
+                    let step = Step { peer: root, send: Some(part), receive: None, is_spoiled };
+                    came = came.and(self.exchange(&[step], None)?);
                 }
             }
             self.layer.pool.give(result);
@@ -119,7 +116,7 @@ impl<'a> Reduction<'a> {
     pub(crate) fn to_each(&self, into: &Data) -> Result<Verdict, Failure> {
         let is_in_place = into.address() == self.values.address();
         let own = &self.parts[self.rank()];
-        let came: Came = self.comm.compared(Compared::ReduceScatter, self.longest(), |collective| {
+        let came: Came = self.comm.compared(Compared::ReduceScatter, self.len(), |collective| {
             let (mut kept, mut came) = (Vec::new(), Ok(()));
             for parts in self.rounds() {
                 let part = &parts[self.rank()];
@@ -153,10 +150,9 @@ impl<'a> Reduction<'a> {
         self.comm.rank as usize
     }
 
-    /// Bytes of the longest part.
-    fn longest(&self) -> usize {
-        let longest = self.parts.iter().map(|part| part.end - part.start).max().unwrap_or(0);
-        longest as usize * self.shape.size as usize
+    /// Bytes of all parts.
+    fn len(&self) -> usize {
+        self.parts.last().map_or(0, |part| part.end as usize).saturating_mul(self.shape.size as usize)
     }
 
     /// The parts in pieces, so that memory for what comes from all ranks is bounded.
@@ -182,24 +178,28 @@ impl<'a> Reduction<'a> {
         let len = own.len(&self.shape);
         let mut rooms: Vec<Vec<u8>> = parts.iter().map(|_| self.layer.pool.take(len)).collect();
         let mut came = Ok(());
-        for peer in self.comm.partners() {
-            let room = self.data(&mut rooms[peer as usize]);
-            let values = self.values.part(&parts[peer as usize], &self.shape);
-            let step = Step { peer, send: Some(values), receive: Some(room), is_spoiled: false };
-            came = came.and(self.exchange(step, collective)?);
+        for peers in self.comm.turns() {
+            let step = |peer: c_int| {
+                let room = self.data(&mut rooms[peer as usize]);
+                let values = self.values.part(&parts[peer as usize], &self.shape);
+                Step { peer, send: Some(values), receive: Some(room), is_spoiled: false }
+            };
+            let steps: Vec<_> = peers.into_iter().map(step).collect();
+            came = came.and(self.exchange(&steps, collective)?);
         }
-        if came.is_err() {
-            return Ok((rooms.pop().unwrap_or_default(), came));
-        }
+        came = came.and_then(|()| self.fold(&own, &mut rooms));
+        let result = rooms.pop().unwrap_or_default();
+        rooms.into_iter().for_each(|room| self.layer.pool.give(room));
+        Ok((result, came))
+    }
+
+    /// Reduces this rank's own values and those of the others, which are in `rooms`, into the last of these.
+    fn fold(&self, own: &Data, rooms: &mut [Vec<u8>]) -> Came {
         let bytes = own.host_bytes(&self.shape, self.layer)?;
         rooms[self.rank()].copy_from_slice(bytes.as_slice().unwrap_or_default());
-        let mut result = rooms.pop().unwrap_or_default();
         let of = (own.count() as usize, own.datatype());
-        for room in rooms.into_iter().rev() {
-            self.layer.mpi.reduce(&room, &mut result, of, self.op)?;
-            self.layer.pool.give(room);
-        }
-        Ok((result, came))
+        let Some((result, others)) = rooms.split_last_mut() else { return Ok(()) };
+        others.iter().rev().try_for_each(|room| self.layer.mpi.reduce(room, result, of, self.op))
     }
 
     /// Whether every rank had its part of the result to share: what others got of one that had not is good for nothing either,
@@ -227,7 +227,7 @@ impl<'a> Reduction<'a> {
         Ok(came)
     }
 
-    fn exchange(&self, step: Step, collective: Option<&UnderWay>) -> Result<Came, Failure> {
+    fn exchange(&self, steps: &[Step], collective: Option<&UnderWay>) -> Result<Came, Failure> {
         let exchange = Exchange {
             layer: self.layer,
             comm: &self.comm,
@@ -238,7 +238,7 @@ impl<'a> Reduction<'a> {
             is_in_place: false,
             collective,
         };
-        exchange.run(&step)
+        exchange.run(steps)
     }
 
     /// Values in memory of this library's.

@@ -117,7 +117,7 @@ macro_rules! collectives {
                 let from = unless_in_place(layer, from, sent.into(), of);
                 let from = from.map(|from| Blocks::even(from.address(), from.count(), from.datatype()));
                 let into = Blocks::even(into, count.into(), block.datatype());
-                Alltoall { layer, comm: &comm, from, into }.run_even()
+                Alltoall { layer, comm: &comm, from, into }.run_even(plain)
             })
         }
 

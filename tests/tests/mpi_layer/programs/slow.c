@@ -34,6 +34,11 @@ static int allgatherv(const void *from, int sent, MPI_Datatype of, void *at, con
   return PMPI_Allgatherv(from, sent, of, at, counts, places, type, comm);
 }
 
+static int alltoall(const void *from, int sent, MPI_Datatype of, void *at, int count, MPI_Datatype type, MPI_Comm comm) {
+  carry(count, type);
+  return PMPI_Alltoall(from, sent, of, at, count, type, comm);
+}
+
 static int irecv(void *at, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request) {
   int code = PMPI_Irecv(at, count, type, from, tag, comm, request);
   receiving = *request, received = type;
@@ -57,6 +62,7 @@ void *dlsym(void *library, const char *name) {
   if (!strcmp(name, "PMPI_Bcast")) return (void *)bcast;
   if (!strcmp(name, "PMPI_Allgather")) return (void *)allgather;
   if (!strcmp(name, "PMPI_Allgatherv")) return (void *)allgatherv;
+  if (!strcmp(name, "PMPI_Alltoall")) return (void *)alltoall;
   if (!strcmp(name, "PMPI_Irecv")) return (void *)irecv;
   if (!strcmp(name, "PMPI_Wait")) return (void *)wait_for;
   return find(library, name);
