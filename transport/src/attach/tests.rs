@@ -1,8 +1,12 @@
+use std::cell::Cell;
+
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::{LinkFacts, Overlap, StreamId};
 
 use super::envelope::{EnvelopeError, HEADER_LEN, Header};
-use super::{Coder, EnvSettings, OpenError, SealError, Sealed, To};
+use super::{
+    Coder, Comparisons, EnvSettings, OpenError, PartOf, REPORT_LEN, SealError, Sealed, To, UnderWay,
+};
 use crate::control::{self, Count, SlotKind, SlotView};
 use crate::link::Position;
 use crate::message::Rank;
@@ -72,6 +76,47 @@ fn raw_bytes_need_not_be_copied() {
     let short = &mut message[..Coder::max_len(raw.len()) - 1];
     let error = SealError::Room { needed: short.len() + 1, room: short.len() };
     assert_eq!(coder.seal_apart(&to(None), &raw, short), Err(error));
+}
+
+#[test]
+fn frames_of_a_collective_that_is_slower_with_them_are_not_made() {
+    let (coder, raw) = (with_policy("adaptive"), numbers(100_000));
+    let mut message = vec![0; Coder::max_len(raw.len())];
+    let (comparisons, told) = (Comparisons::default(), Cell::new(0));
+    let mut one = |is_first| {
+        let work = |collective: &UnderWay| {
+            coder.seal_frame(&to(None), &raw, &mut message, Some(PartOf { collective, is_first }))
+        };
+        let tell_all = |own: &[u8; REPORT_LEN]| {
+            told.set(told.get() + 1);
+            // Another rank takes 10 ms raw and 30 ms compressed.
+            let words = [10_000_000u64, 30_000_000, 8].into_iter().flat_map(u64::to_le_bytes);
+            Ok(own.iter().copied().chain(words).collect())
+        };
+        comparisons.compared((), raw.len() as u64, work, tell_all).unwrap()
+    };
+    assert!((0..100).any(|_| one(true).is_some()), "at first");
+    (0..300).for_each(|_| _ = one(true));
+    let made = (0..100).filter(|_| one(true).is_some()).count();
+    // Some still to compare, or to learn something.
+    assert!(told.get() > 3 && made < 40, "{made} of 100");
+    // Others of this kind are made.
+    assert!(coder.seal_frame(&to(None), &raw, &mut message, None).unwrap().is_some());
+}
+
+#[test]
+fn raw_bytes_are_sealed_without_being_asked_about() {
+    let (coder, raw) = (with_policy("fixed:int"), numbers(1000));
+    let mut message = [vec![0xee; HEADER_LEN], raw.clone()].concat();
+    assert_eq!(coder.seal_raw(Element::U32, &raw, &mut message), Ok(HEADER_LEN));
+    let header = Header::parse(&message).unwrap();
+    assert_eq!((header.algorithm, header.element), (Algorithm::None, Element::U32));
+    let mut back = vec![0; raw.len()];
+    assert_eq!((coder.open(1, &message, &mut back), &back), (Ok(raw.len()), &raw));
+    message[HEADER_LEN + 7] ^= 1;
+    assert!(coder.open(1, &message, &mut back).is_err(), "its checksum");
+    let error = SealError::Room { needed: HEADER_LEN, room: HEADER_LEN - 1 };
+    assert_eq!(coder.seal_raw(Element::U32, &raw, &mut message[1..HEADER_LEN]), Err(error));
 }
 
 #[test]

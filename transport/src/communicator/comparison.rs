@@ -7,7 +7,7 @@
 //! * **Not compared** are those whose lengths are not known to all ranks, and those that bring all to one rank or from one: the others
 //!   need not wait for anybody then, and comparisons would make them.
 //! * **Waiting counts**: ranks that come late make all times longer, those of raw ones as well as others. Where that is most of it, there is
-//!   no difference to find, and beyond 50 ms nothing is compared.
+//!   no difference to find, and what takes very long is not compared.
 
 use std::sync::PoisonError;
 use std::time::Instant;

@@ -10,8 +10,11 @@ use super::Expected;
 use super::contest::{Contest, Verdict};
 use super::report::{Report, nanos};
 
-/// What would take longer raw is not compared.
+/// What would take longer raw is not compared,
 const LONGEST: Duration = Duration::from_millis(50);
+/// but where that is less than so many times what it takes now; then, what would take longer than this.
+const FELT: f64 = 1.5;
+const LONGEST_UNFELT: Duration = Duration::from_millis(200);
 /// The comparison after the next starts after so many times as many, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
@@ -31,8 +34,8 @@ pub(crate) struct Course {
     start: u64,
     /// The one that is under way.
     contest: Option<Contest>,
-    /// What the last one would take raw that the policy wanted to compress since the last comparison.
-    wanted: Option<Duration>,
+    /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took.
+    wanted: Option<(Duration, Duration)>,
     slower: Option<Slower>,
     /// How many in a row contradict that.
     contradicted: u32,
@@ -130,7 +133,7 @@ impl Course {
                 // If all that takes time is the link.
                 None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
             };
-            self.wanted = Some(would_take);
+            self.wanted = Some((would_take, took));
             self.contradict(fraction, took);
         }
         if let Some(contest) = self.contest.as_mut().filter(|_| expected.says_something()) {
@@ -150,8 +153,8 @@ impl Course {
         match &self.contest {
             Some(contest) => contest.is_due(ended).then(|| contest.report()),
             None => Some(Report {
-                raw_ns: self.wanted.map_or(0, nanos),
-                coded_ns: 0,
+                raw_ns: self.wanted.map_or(0, |(raw, _)| nanos(raw)),
+                coded_ns: self.wanted.map_or(0, |(_, took)| nanos(took)),
                 of_each: self.wanted.is_some().into(),
             }),
         }
@@ -188,7 +191,7 @@ impl Course {
     }
 
     fn decide_to_compare(&mut self, told: Report) {
-        let is_long = told.raw_ns > nanos(LONGEST);
+        let is_long = is_long(told.raw_ns, told.coded_ns);
         if told.of_each > 0 && !is_long {
             (self.start, self.contest) = (self.count, Some(Contest::default()));
             return;
@@ -202,7 +205,8 @@ impl Course {
     /// What was found slower may be no more. That is this rank's alone to say, and changes what it does until the next comparison.
     fn contradict(&mut self, fraction: Option<f64>, took: Duration) {
         let Some(slower) = self.slower else { return };
-        let is_other = fraction.is_some_and(|fraction| fraction < 0.75 * slower.fraction) || took > LONGEST;
+        let is_other = fraction.is_some_and(|fraction| fraction < 0.75 * slower.fraction)
+            || is_long(nanos(took), slower.coded_ns);
         self.contradicted = if is_other { self.contradicted + 1 } else { 0 };
         if self.contradicted >= CONTRADICTED {
             self.slower = None;
@@ -215,6 +219,12 @@ impl Course {
         let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         self.start = self.count + more;
     }
+}
+
+/// Whether what takes that time raw, and this time now, takes too long for a comparison.
+fn is_long(raw_ns: u64, now_ns: u64) -> bool {
+    let is_felt = raw_ns as f64 >= FELT * now_ns as f64;
+    raw_ns > nanos(if is_felt { LONGEST } else { LONGEST_UNFELT })
 }
 
 /// Whether the one with this place in the comparison that starts there is raw: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`,

@@ -12,8 +12,8 @@
 //!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other. Where one rank
 //!   judges by itself, what takes longer has to do so for more than chance, too.
 //! * **Seldom**: where compression pays, the next comparison is after eight times as many. Those that are expected to take more
-//!   than 50 ms raw are not compared: there codecs and link count for most, and a few raw ones would be felt. Nor are those of
-//!   less than 16 KiB.
+//!   than 50 ms raw are not compared, or more than 200 ms where that is not half as long again as now: there codecs and link count for
+//!   most, and a few raw ones would be felt. Nor are those of less than 16 KiB.
 //! * **Data that becomes another** is seen even so where the policy is asked all the same: where it expects a quarter less for some
 //!   time than when compression was found slower, this rank goes its way again. So it does where they have become long.
 

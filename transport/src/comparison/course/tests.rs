@@ -228,6 +228,13 @@ fn what_would_take_long_raw_is_not_compared() {
     // 26 ms, and half of the bytes: 52 ms.
     assert_eq!(comparisons(&mut Course::default(), 1000, (52_000, 26_000)), []);
     assert_eq!(comparisons(&mut Course::default(), 40, (48_000, 24_000)), [(1, 2)]);
+    // 80 % of the bytes: 75 ms of 60, and 212 of 170. 60 %: 75 of 45.
+    let compared = |took: u64, coded_bytes| {
+        let mut course = Course::default();
+        (0..3).for_each(|_| _ = one(&mut course, (took - 10_000, took), Expected { coded_bytes, ..HALF }));
+        course.contest.is_some()
+    };
+    assert_eq!([compared(60_000, 800), compared(170_000, 800), compared(45_000, 600)], [true, false, false]);
 }
 
 #[test]
