@@ -2,10 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers that are kept.
-const MOST_KEPT: usize = 8;
-/// Longer ones are not.
+use crate::engine::AT_ONCE;
+
+/// Buffers that are kept: as many as an exchange has under way at once.
+const MOST_KEPT: usize = 3 * AT_ONCE;
+/// Longer ones are not, nor those that hold a word.
 const LONGEST_KEPT: usize = 64 << 20;
+const SHORTEST_KEPT: usize = 64;
 
 /// Buffers that nobody uses.
 #[derive(Debug, Default)]
@@ -27,7 +30,7 @@ impl Pool {
     /// Gives a buffer back.
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_KEPT && (1..=LONGEST_KEPT).contains(&buffer.capacity()) {
+        if kept.len() < MOST_KEPT && (SHORTEST_KEPT..=LONGEST_KEPT).contains(&buffer.capacity()) {
             kept.push(buffer);
         }
     }

@@ -7,6 +7,10 @@ use mgcomp_selector::{LinkFacts, Overlap};
 
 /// Less than this says more of latency than of rate.
 const LEAST_BYTES: usize = 32 << 10;
+/// So does what is less than this part of the longest that was measured: links send what is short from room that they have saved up.
+const LEAST_PART: u64 = 4;
+/// What is longer is none the better.
+const LONG_BYTES: u64 = 1 << 20;
 /// What the first bit takes; it hardly matters for messages that are long enough to be compressed.
 const LATENCY_NS: u64 = 20_000;
 /// Weight of what was seen against what is known, where it is faster.
@@ -25,6 +29,8 @@ pub(crate) struct Rate {
     /// Transfers that were asked about, and those that were measured.
     transfers: AtomicU64,
     measured: AtomicU64,
+    /// Bytes of the longest one that was measured, up to [`LONG_BYTES`].
+    longest: AtomicU64,
 }
 
 impl Rate {
@@ -37,6 +43,11 @@ impl Rate {
     /// That many bytes have come in that time.
     pub(crate) fn learn(&self, bytes: usize, took: Duration) {
         if bytes < LEAST_BYTES || took.is_zero() {
+            return;
+        }
+        let counts = LONG_BYTES.min(bytes as u64);
+        let longest = self.longest.fetch_max(counts, Ordering::Relaxed);
+        if counts < longest / LEAST_PART {
             return;
         }
         let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
@@ -81,6 +92,26 @@ mod tests {
         assert!(gbps() > 0.9, "one that was late");
         rate.learn(1_250_000, Duration::from_millis(1));
         assert!(gbps() > 3.0, "one that was fast");
+    }
+
+    #[test]
+    fn what_is_short_beside_others_says_nothing() {
+        let rate = Rate::default();
+        let gbps = || rate.facts().unwrap().rate_gbps();
+        // 1 Gb/s.
+        (0..2).for_each(|_| rate.learn(40_000, Duration::from_micros(320)));
+        rate.learn(40_000, Duration::from_micros(80));
+        assert!((gbps() - 1.75).abs() < 1e-9, "a quarter of the way to 4");
+        rate.learn(400_000, Duration::from_micros(1600));
+        let known = gbps();
+        (0..100).for_each(|_| rate.learn(99_999, Duration::from_micros(1)));
+        assert_eq!(gbps(), known);
+        rate.learn(8_000_000, Duration::from_micros(32_000));
+        let known = gbps();
+        rate.learn(262_143, Duration::from_micros(1));
+        assert_eq!(gbps(), known);
+        rate.learn(262_144, Duration::from_micros(400));
+        assert!(gbps() > known, "however much longer others are");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use mgcomp_selector::{CheapFacts, Decision};
 use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Report, Way, length_class};
 
 pub use crate::comparison::REPORT_LEN;
+
 /// The comparisons of ranks that carry out collectives together, by kind `K` and length. Each of them has one of these.
 #[derive(Debug)]
 pub struct Comparisons<K> {
@@ -244,7 +245,7 @@ mod tests {
             collective.expected.get()
         };
         // Half a MiB of one; what is looked at takes longer wherever it is.
-        let all = Expected { sent_bytes: 2 * LEN, raw_bytes: 2 * LEN, ..Expected::default() };
+        let all = Expected { sent_bytes: 2 * LEN, raw_bytes: 2 * LEN, raw_ns: 4, ..Expected::default() };
         let of_first = Expected { known_bytes: LEN, coded_bytes: LEN / 2, learning_bytes: LEN, ..all };
         assert_eq!(expected(false), of_first);
         assert_eq!(expected(true), Expected { known_bytes: 2 * LEN, coded_bytes: LEN, ..all });

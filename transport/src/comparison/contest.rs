@@ -10,6 +10,9 @@ const STAGES: [u64; 4] = [4, 8, 16, 32];
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (FOUR, 1.15), (8, 1.05)];
 /// Of fewer, each may be disturbed.
 const FOUR: u64 = 4;
+/// Of what takes so long raw, that is a small part, and each raw one is felt: two are enough to say that compression pays, as four are
+/// of others.
+const LONG_NS: u64 = 50_000_000;
 
 /// What was seen of a comparison so far.
 #[derive(Debug, Default)]
@@ -81,7 +84,8 @@ impl Contest {
         is_no_chance: bool,
     ) -> Verdict {
         let (raw, coded) = (raw_ns as f64, coded_ns as f64);
-        let factor = ENOUGH.iter().rev().find(|(enough, _)| of_each >= *enough).map(|(_, factor)| *factor);
+        let count = if of_each >= 2 && raw_ns > LONG_NS { of_each.max(FOUR) } else { of_each };
+        let factor = ENOUGH.iter().rev().find(|(enough, _)| count >= *enough).map(|(_, factor)| *factor);
         let [.., (all, _)] = ENOUGH;
         match factor {
             Some(factor) if coded * factor < raw => Verdict::Pays,
@@ -127,5 +131,20 @@ mod tests {
         assert!(!is_no_chance(&[50, 60, 70, 80], &[10, 20, 30, 40]));
         // As many of each: the fifth is left out.
         assert!(is_no_chance(&[10, 20, 30, 40], &[50, 60, 70, 80, 0]));
+    }
+
+    #[test]
+    fn of_long_ones_fewer_are_enough_where_compression_pays() {
+        let verdict =
+            |raw_ns, coded_ns, of_each| Contest::default().judge(Report { raw_ns, coded_ns, of_each }, true);
+        for (raw_ms, expected) in [(60, Verdict::Pays), (50, Verdict::GoesOn)] {
+            let raw_ns = raw_ms * 1_000_000;
+            assert_eq!(verdict(raw_ns, raw_ns * 10 / 12, 2), expected, "{raw_ms} ms");
+            assert_eq!(verdict(raw_ns, raw_ns * 10 / 11, 2), Verdict::GoesOn);
+            assert_eq!(verdict(raw_ns, raw_ns * 10 / 12, 1), Verdict::GoesOn);
+            // That it does not, takes as many as ever.
+            assert_eq!(verdict(raw_ns, raw_ns * 12 / 10, 3), Verdict::GoesOn);
+            assert_eq!(verdict(raw_ns, raw_ns * 12 / 10, 4), Verdict::Slower);
+        }
     }
 }

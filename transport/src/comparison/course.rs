@@ -12,9 +12,11 @@ use super::report::{Report, nanos};
 
 /// What would take longer raw is not compared,
 const LONGEST: Duration = Duration::from_millis(50);
-/// but where that is less than so many times what it takes now; then, what would take longer than this.
+/// but where that is less than so many times what it takes now, and that not so many times less than the links alone would take; then,
+/// what would take longer than this.
 const FELT: f64 = 1.5;
-const LONGEST_UNFELT: Duration = Duration::from_millis(200);
+const CLEAR: f64 = 1.15;
+pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
 /// The comparison after the next starts after so many times as many, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
@@ -34,7 +36,8 @@ pub(crate) struct Course {
     start: u64,
     /// The one that is under way.
     contest: Option<Contest>,
-    /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took.
+    /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took; nothing if that
+    /// was clearly less than raw bytes take.
     wanted: Option<(Duration, Duration)>,
     slower: Option<Slower>,
     /// How many in a row contradict that.
@@ -133,7 +136,8 @@ impl Course {
                 // If all that takes time is the link.
                 None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
             };
-            self.wanted = Some((would_take, took));
+            let is_clear = took.as_nanos() as f64 * CLEAR < expected.raw_ns as f64;
+            self.wanted = Some((would_take, if is_clear { Duration::ZERO } else { took }));
             self.contradict(fraction, took);
         }
         if let Some(contest) = self.contest.as_mut().filter(|_| expected.says_something()) {
@@ -144,6 +148,13 @@ impl Course {
     /// One has failed on this rank, of which it knows nothing more. The others count it too.
     pub(crate) fn end_failed(&mut self) {
         self.count += 1;
+    }
+
+    /// None ends in time for that, on a rank that judges by itself: what is under way is compared no further.
+    pub(crate) fn give_up(&mut self) {
+        if self.contest.is_some() {
+            self.rest(OPEN);
+        }
     }
 
     /// What to tell the other ranks now that one has ended, if it is time for that: how the comparison stands, or whether

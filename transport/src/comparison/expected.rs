@@ -3,6 +3,9 @@
 use mgcomp_codecs::Algorithm;
 use mgcomp_selector::{CheapFacts, Decision, Reason};
 
+/// Beside what is as long, a look at a sample takes no time.
+const LONG_BYTES: u64 = 4 << 20;
+
 /// What this rank sends for something, and what the policy expected of that where it found compression faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
@@ -13,6 +16,8 @@ pub(crate) struct Expected {
     /// That of which it knows what it becomes, and that.
     pub(crate) known_bytes: u64,
     pub(crate) coded_bytes: u64,
+    /// What the links alone would take for what it would compress, one behind the other, in nanoseconds.
+    pub(crate) raw_ns: u64,
     /// What it looks at, or tries, to learn something. That takes longer.
     pub(crate) learning_bytes: u64,
 }
@@ -24,6 +29,9 @@ impl Expected {
         self.sent_bytes += facts.raw_bytes;
         let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
         let is_faster = matches!(decision.reason, Reason::Fastest { .. });
+        if let Reason::Fastest { raw_ns, .. } = decision.reason {
+            self.raw_ns = self.raw_ns.saturating_add(raw_ns);
+        }
         if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
             return false;
         }
@@ -32,7 +40,7 @@ impl Expected {
             self.known_bytes += facts.raw_bytes;
             self.coded_bytes = self.coded_bytes.saturating_add(bits / 8);
         }
-        if is_tried || is_looked_at {
+        if is_tried || is_looked_at && facts.raw_bytes < LONG_BYTES {
             self.learning_bytes += facts.raw_bytes;
         }
         is_faster
@@ -44,6 +52,7 @@ impl Expected {
         self.raw_bytes += other.raw_bytes;
         self.known_bytes += other.known_bytes;
         self.coded_bytes = self.coded_bytes.saturating_add(other.coded_bytes);
+        self.raw_ns = self.raw_ns.saturating_add(other.raw_ns);
         self.learning_bytes += other.learning_bytes;
     }
 
@@ -56,5 +65,41 @@ impl Expected {
     /// which takes longer.
     pub(crate) fn says_something(&self) -> bool {
         if self.raw_bytes == 0 { self.sent_bytes == 0 } else { self.learning_bytes <= self.raw_bytes / 16 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_selector::StreamId;
+
+    use super::*;
+
+    #[test]
+    fn a_look_at_what_is_long_is_nothing_and_a_trial_of_it_is_something() {
+        let learning = |raw_bytes, reason, is_looked_at| {
+            let facts = CheapFacts {
+                peer: 1,
+                stream: StreamId(2),
+                raw_bytes,
+                element: Element::F32,
+                allowed: AlgorithmSet::from_bits(0),
+                link: None,
+                lambda: None,
+                is_observed: true,
+            };
+            let algorithm = Algorithm::Xp;
+            let decision =
+                Decision { algorithm, reason, predicted_bits: None, predicted_ns: None, charged: None };
+            let mut expected = Expected::default();
+            expected.note(&facts, &decision, is_looked_at);
+            expected.learning_bytes
+        };
+        let (fastest, trial) =
+            (Reason::Fastest { predicted_ns: 1, raw_ns: 2 }, Reason::Trial { predicted_ns: 1, raw_ns: 2 });
+        let (short, long) = ((4 << 20) - 1, 4 << 20);
+        assert_eq!([learning(short, fastest, true), learning(long, fastest, true)], [short, 0]);
+        assert_eq!([learning(short, trial, false), learning(long, trial, true)], [short, long]);
+        assert_eq!(learning(short, fastest, false), 0);
     }
 }

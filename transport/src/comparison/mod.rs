@@ -9,11 +9,11 @@
 //!   it data or policy, is not mistaken for a difference.
 //! * **Judged** by eight of each way, by the mean of all but the slowest quarter, which something else has disturbed. They go raw
 //!   where compression takes a twentieth longer. What is clear is found sooner: by four of each where one way takes 1.15 times as
-//!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other. Where one rank
-//!   judges by itself, what takes longer has to do so for more than chance, too.
+//!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other, or 1.15 times and
+//!   more than 50 ms. Where one rank judges by itself, what takes longer has to do so for more than chance, too.
 //! * **Seldom**: where compression pays, the next comparison is after eight times as many. Those that are expected to take more
-//!   than 50 ms raw are not compared, or more than 200 ms where that is not half as long again as now: there codecs and link count for
-//!   most, and a few raw ones would be felt. Nor are those of less than 16 KiB.
+//!   than 50 ms raw are not compared: there codecs and link count for most, and a few raw ones would be felt. Up to 200 ms are, where that
+//!   is not half as long again as now, and the links alone do not clearly take longer for raw bytes. Nor are those of less than 16 KiB.
 //! * **Data that becomes another** is seen even so where the policy is asked all the same: where it expects a quarter less for some
 //!   time than when compression was found slower, this rank goes its way again. So it does where they have become long.
 
@@ -23,7 +23,7 @@ mod expected;
 mod known;
 mod report;
 
-pub(crate) use self::course::{Course, Raw, Way};
+pub(crate) use self::course::{Course, LONGEST_UNFELT, Raw, Way};
 pub(crate) use self::expected::Expected;
 pub(crate) use self::known::Known;
 pub use self::report::REPORT_LEN;

@@ -16,7 +16,7 @@ pub const REPORT_LEN: usize = 24;
 pub(crate) struct Report {
     /// What they take raw. Before a comparison, what one would take.
     pub(super) raw_ns: u64,
-    /// What they take as the policy would have it; before a comparison, what that one took.
+    /// What they take as the policy would have it; before a comparison, what that one took, or 0 if that is clear.
     pub(super) coded_ns: u64,
     /// How many there were of each way: of none the rank knows nothing. Before a comparison, one if the policy wants to compress any.
     pub(super) of_each: u64,

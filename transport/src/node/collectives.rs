@@ -164,6 +164,7 @@ mod tests {
             raw_bytes: 8192,
             known_bytes: 8192,
             coded_bytes: 4000,
+            raw_ns: 4,
             learning_bytes: 0,
         };
         assert_eq!(raw.expected(), twice);
@@ -190,6 +191,7 @@ mod tests {
             raw_bytes: 12_288,
             known_bytes: 4096,
             coded_bytes: 2000,
+            raw_ns: 2,
             learning_bytes: 12_288,
         };
         assert_eq!(raw.expected(), all);

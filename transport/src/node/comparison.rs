@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use mgcomp_selector::{CheapFacts, Decision, Reason};
 use rustc_hash::FxHashMap;
 
-use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Way, length_class};
+use crate::comparison::{Course, Expected, Known, LEAST_BYTES, LONGEST_UNFELT, Way, length_class};
 use crate::message::Rank;
 use crate::session::RequestId;
 
 /// So many are a burst; what begins before they have ended goes beside it.
 const BURST: u32 = 16;
-/// So long may all of one take, whose length is worth a comparison: 16 times 50 ms.
-const PATIENCE: Duration = Duration::from_millis(800);
+/// So long may all of one take, whose length is worth a comparison.
+const PATIENCE: Duration = LONGEST_UNFELT.saturating_mul(BURST);
 /// So many in a row that are not clear are more than something else's doing.
 const UNCLEAR: u32 = 3;
 
@@ -246,6 +246,9 @@ impl Line {
     fn lose_patience(&mut self, last: u64, now: Instant) {
         let is_late = |since| now.saturating_duration_since(since) > PATIENCE;
         if let Some(burst) = self.burst.as_ref().filter(|burst| is_late(burst.started)) {
+            if burst.ended == 0 {
+                self.course.give_up(); // or all bursts might go raw for ever, and none count
+            }
             let (at, passed) = burst.last.unwrap_or((burst.started, 0));
             self.end_burst(at, passed);
         }

@@ -1,5 +1,5 @@
 //! Alltoall: each pair of ranks exchanges two blocks. Where all blocks are as long as each other, all ranks tell first in a byte each
-//! whether they have anything to gain; if nobody has, the program's own call follows.
+//! whether they have anything to gain; if nobody has, and blocks are not in place, the program's own call follows.
 
 use std::ffi::c_int;
 use std::time::Instant;

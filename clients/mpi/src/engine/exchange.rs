@@ -97,7 +97,11 @@ impl Exchange<'_> {
             for operation in sending {
                 self.layer.pool.give(operation.wait()?.0);
             }
-            outgoing.iter_mut().flatten().try_for_each(Outgoing::learn)?;
+            // What is sent at the same time, and nothing comes, shares the link.
+            let comes = incoming.iter().any(Option::is_some);
+            let beside =
+                if comes { 1 } else { outgoing.iter().flatten().filter(|one| one.is_plain()).count() };
+            outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(beside))?;
         }
         let mut came = Ok(());
         for incoming in incoming.into_iter().flatten() {
@@ -225,13 +229,18 @@ impl<'a> Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Hears how long it took, if the peer says so.
-    fn learn(&mut self) -> Result<(), Failure> {
+    /// Whether all of it goes as it is.
+    fn is_plain(&self) -> bool {
+        self.done == usize::MAX
+    }
+
+    /// Hears how long it took, if the peer says so, for so many at the same time.
+    fn learn(&mut self, beside: usize) -> Result<(), Failure> {
         let Some(told) = self.told.take() else { return Ok(()) };
         let (bytes, _) = told.wait()?;
         let nanos = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let Exchange { comm, sent, .. } = self.exchange;
-        comm.rate.learn(self.data.len(sent), Duration::from_nanos(nanos));
+        comm.rate.learn(self.data.len(sent).saturating_mul(beside), Duration::from_nanos(nanos));
         Ok(())
     }
 }

@@ -17,9 +17,9 @@ use crate::failure::Failure;
 use crate::layer::{self, Layer};
 use crate::types::Comm;
 
-/// Data goes in pieces of so many bytes: one is made while another is on its way, and memory for them is bounded.
+/// Data goes in pieces of so many bytes: one is made while another is on its way, and memory for messages is bounded.
 pub(crate) const SEGMENT: usize = 4 << 20;
-/// Blocks are exchanged with so many ranks at a time: what one of them waits for does not hold up the others, and memory is bounded.
+/// Blocks are exchanged with so many ranks at a time: what one of them waits for does not hold up the others.
 pub(crate) const AT_ONCE: usize = 4;
 
 /// Kinds of collectives, each a stream of traffic of its own.

@@ -1,7 +1,7 @@
 use super::*;
 
 const NOTHING_SENT: Expected =
-    Expected { sent_bytes: 0, raw_bytes: 0, known_bytes: 0, coded_bytes: 0, learning_bytes: 0 };
+    Expected { sent_bytes: 0, raw_bytes: 0, known_bytes: 0, coded_bytes: 0, raw_ns: 0, learning_bytes: 0 };
 const NOTHING_WANTED: Expected = Expected { sent_bytes: 1000, ..NOTHING_SENT };
 const HALF: Expected = Expected { raw_bytes: 1000, known_bytes: 1000, coded_bytes: 500, ..NOTHING_WANTED };
 
@@ -223,18 +223,24 @@ fn where_nothing_is_compressed_ranks_ask_ever_more_seldom() {
     assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144]);
 }
 
+/// Whether one is compared that takes so many microseconds.
+fn is_compared(took: u64, expected: Expected) -> bool {
+    let mut course = Course::default();
+    (0..3).for_each(|_| _ = one(&mut course, (took - 10_000, took), expected));
+    course.contest.is_some()
+}
+
 #[test]
 fn what_would_take_long_raw_is_not_compared() {
     // 26 ms, and half of the bytes: 52 ms.
     assert_eq!(comparisons(&mut Course::default(), 1000, (52_000, 26_000)), []);
     assert_eq!(comparisons(&mut Course::default(), 40, (48_000, 24_000)), [(1, 2)]);
     // 80 % of the bytes: 75 ms of 60, and 212 of 170. 60 %: 75 of 45.
-    let compared = |took: u64, coded_bytes| {
-        let mut course = Course::default();
-        (0..3).for_each(|_| _ = one(&mut course, (took - 10_000, took), Expected { coded_bytes, ..HALF }));
-        course.contest.is_some()
-    };
+    let compared = |took: u64, coded_bytes| is_compared(took, Expected { coded_bytes, ..HALF });
     assert_eq!([compared(60_000, 800), compared(170_000, 800), compared(45_000, 600)], [true, false, false]);
+    // Nor where the links alone would take 1.15 times 60 ms and more.
+    let of_link = |raw_ns| is_compared(60_000, Expected { coded_bytes: 800, raw_ns, ..HALF });
+    assert_eq!([of_link(68_999_000), of_link(69_001_000)], [true, false]);
 }
 
 #[test]

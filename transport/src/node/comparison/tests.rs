@@ -183,6 +183,26 @@ fn what_begins_beside_a_burst_is_none_of_it() {
 }
 
 #[test]
+fn long_ones_that_never_count_are_not_raw_for_ever() {
+    let mut bench = Bench::new();
+    (0..4).for_each(|_| _ = bench.write(FASTEST));
+    // Found to be worth a comparison, of which no burst counts: all of them take more than they are waited for.
+    let mut under_way = VecDeque::new();
+    let reasons: Vec<_> = (0..2000)
+        .map(|_| {
+            while under_way.len() < 40 {
+                under_way.push_back(bench.begin_write(FASTEST));
+            }
+            let (request, decision) = under_way.pop_front().unwrap();
+            bench.pass(100_000);
+            bench.end(request, true);
+            decision.reason
+        })
+        .collect();
+    assert!(reasons[200..].iter().all(|reason| *reason == FASTEST), "{reasons:?}");
+}
+
+#[test]
 fn what_is_not_received_for_long_holds_up_no_comparison() {
     for early in 0..40 {
         let mut bench = Bench::new();
@@ -190,13 +210,13 @@ fn what_is_not_received_for_long_holds_up_no_comparison() {
             bench.write(FASTEST);
         }
         let (waiting, _) = bench.begin_write(FASTEST);
-        let reasons: Vec<_> = (0..20_000).map(|_| bench.write(FASTEST)).collect();
+        let reasons: Vec<_> = (0..100_000).map(|_| bench.write(FASTEST)).collect();
         let count = |reasons: &[Reason], reason| reasons.iter().filter(|one| **one == reason).count();
         // It is found all the same, and looked at again.
-        let last = &reasons[10_000..];
-        assert!(count(last, SLOWER) > 9000, "{early}: {}", count(last, SLOWER));
+        let last = &reasons[80_000..];
+        assert!(count(last, SLOWER) > 18_000, "{early}: {}", count(last, SLOWER));
         assert!(count(last, FASTEST) > 0, "{early}");
-        assert!(count(&reasons, Reason::TransferTimed) < 300, "{early}");
+        assert!(count(&reasons, Reason::TransferTimed) < 1500, "{early}");
         bench.end(waiting, true);
         assert!(bench.comparisons.under_way.is_empty());
     }
