@@ -7,8 +7,10 @@ use mgcomp_selector::{LinkFacts, Overlap};
 
 /// Less than this says more of latency than of rate.
 const LEAST_BYTES: usize = 32 << 10;
-/// So does what is less than this part of the longest that was measured: links send what is short from room that they have saved up.
+/// So does what is less than this part of the longest that was measured: links send what is short from room that they have saved up. But
+/// what takes this many times as long as it should says enough.
 const LEAST_PART: u64 = 4;
+const FAR: f64 = 2.0;
 /// What is longer is none the better.
 const LONG_BYTES: u64 = 1 << 20;
 /// What the first bit takes; it hardly matters for messages that are long enough to be compressed.
@@ -47,16 +49,15 @@ impl Rate {
         }
         let counts = LONG_BYTES.min(bytes as u64);
         let longest = self.longest.fetch_max(counts, Ordering::Relaxed);
-        if counts < longest / LEAST_PART {
-            return;
-        }
+        let is_short = counts < longest / LEAST_PART;
         let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
         let known = f64::from_bits(self.gbps.load(Ordering::Relaxed));
         // The first ones may have had to open connections.
         let is_first = self.measured.fetch_add(1, Ordering::Relaxed) < FIRST;
         let learned = match seen < known {
-            true if is_first => known,
+            true if is_first || is_short && seen * FAR > known => known,
             true => known + (seen - known) * WEIGHT_OF_SLOW,
+            false if is_short => known,
             false if is_first => seen,
             false => known + (seen - known) * WEIGHT,
         };
@@ -110,8 +111,17 @@ mod tests {
         let known = gbps();
         rate.learn(262_143, Duration::from_micros(1));
         assert_eq!(gbps(), known);
+        rate.learn(262_143, Duration::from_micros(1600));
+        assert!((gbps() - known).abs() < 1e-9, "latency");
         rate.learn(262_144, Duration::from_micros(400));
         assert!(gbps() > known, "however much longer others are");
+        (0..100).for_each(|_| rate.learn(100_000, Duration::from_micros(1600)));
+        assert!(gbps() < 1.01, "far slower: {}", gbps());
+        // One that is long, and then short ones alone.
+        let rate = Rate::default();
+        rate.learn(2_000_000, Duration::from_micros(16_000));
+        rate.learn(100_000, Duration::from_micros(1));
+        assert!((rate.facts().unwrap().rate_gbps() - 1.0).abs() < 1e-9);
     }
 
     #[test]

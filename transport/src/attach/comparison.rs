@@ -245,7 +245,13 @@ mod tests {
             collective.expected.get()
         };
         // Half a MiB of one; what is looked at takes longer wherever it is.
-        let all = Expected { sent_bytes: 2 * LEN, raw_bytes: 2 * LEN, raw_ns: 4, ..Expected::default() };
+        let all = Expected {
+            sent_bytes: 2 * LEN,
+            raw_bytes: 2 * LEN,
+            link_ns: 4,
+            peers: 1 << 1,
+            ..Expected::default()
+        };
         let of_first = Expected { known_bytes: LEN, coded_bytes: LEN / 2, learning_bytes: LEN, ..all };
         assert_eq!(expected(false), of_first);
         assert_eq!(expected(true), Expected { known_bytes: 2 * LEN, coded_bytes: LEN, ..all });

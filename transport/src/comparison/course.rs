@@ -136,7 +136,8 @@ impl Course {
                 // If all that takes time is the link.
                 None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
             };
-            let is_clear = took.as_nanos() as f64 * CLEAR < expected.raw_ns as f64;
+            let is_clear =
+                way.raw().is_none() && took.as_nanos() as f64 * CLEAR < expected.link_ns_of_one() as f64;
             self.wanted = Some((would_take, if is_clear { Duration::ZERO } else { took }));
             self.contradict(fraction, took);
         }
@@ -150,10 +151,12 @@ impl Course {
         self.count += 1;
     }
 
-    /// None ends in time for that, on a rank that judges by itself: what is under way is compared no further.
+    /// None ends in time for that, on a rank that judges by itself: what is under way is compared no further, and what was found does not go
+    /// on for ever.
     pub(crate) fn give_up(&mut self) {
-        if self.contest.is_some() {
-            self.rest(OPEN);
+        match self.contest {
+            Some(_) => self.rest(OPEN),
+            None => self.note_contradiction(true),
         }
     }
 
@@ -218,7 +221,11 @@ impl Course {
         let Some(slower) = self.slower else { return };
         let is_other = fraction.is_some_and(|fraction| fraction < 0.75 * slower.fraction)
             || is_long(nanos(took), slower.coded_ns);
-        self.contradicted = if is_other { self.contradicted + 1 } else { 0 };
+        self.note_contradiction(is_other);
+    }
+
+    fn note_contradiction(&mut self, is_one: bool) {
+        self.contradicted = if is_one { self.contradicted + 1 } else { 0 };
         if self.contradicted >= CONTRADICTED {
             self.slower = None;
         }

@@ -16,8 +16,10 @@ pub(crate) struct Expected {
     /// That of which it knows what it becomes, and that.
     pub(crate) known_bytes: u64,
     pub(crate) coded_bytes: u64,
-    /// What the links alone would take for what it would compress, one behind the other, in nanoseconds.
-    pub(crate) raw_ns: u64,
+    /// What the links alone would take for that raw, one behind the other, in nanoseconds,
+    pub(crate) link_ns: u64,
+    /// and to how many peers it goes: a bit for each, up to 64 of them.
+    pub(crate) peers: u64,
     /// What it looks at, or tries, to learn something. That takes longer.
     pub(crate) learning_bytes: u64,
 }
@@ -30,7 +32,8 @@ impl Expected {
         let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
         let is_faster = matches!(decision.reason, Reason::Fastest { .. });
         if let Reason::Fastest { raw_ns, .. } = decision.reason {
-            self.raw_ns = self.raw_ns.saturating_add(raw_ns);
+            self.link_ns = self.link_ns.saturating_add(raw_ns);
+            self.peers |= 1 << (facts.peer % 64);
         }
         if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
             return false;
@@ -52,13 +55,19 @@ impl Expected {
         self.raw_bytes += other.raw_bytes;
         self.known_bytes += other.known_bytes;
         self.coded_bytes = self.coded_bytes.saturating_add(other.coded_bytes);
-        self.raw_ns = self.raw_ns.saturating_add(other.raw_ns);
+        self.link_ns = self.link_ns.saturating_add(other.link_ns);
+        self.peers |= other.peers;
         self.learning_bytes += other.learning_bytes;
     }
 
     /// What is expected to be left of what the policy would compress, as a part of it.
     pub(crate) fn fraction(&self) -> Option<f64> {
         (self.known_bytes > 0).then(|| self.coded_bytes as f64 / self.known_bytes as f64)
+    }
+
+    /// What the link to one peer alone would take raw, in nanoseconds: those to several may work at the same time.
+    pub(crate) fn link_ns_of_one(&self) -> u64 {
+        self.link_ns / u64::from(self.peers.count_ones().max(1))
     }
 
     /// Whether its time says something about compression: not where this rank would have sent all raw anyway, nor where it learns,
@@ -101,5 +110,11 @@ mod tests {
         assert_eq!([learning(short, fastest, true), learning(long, fastest, true)], [short, 0]);
         assert_eq!([learning(short, trial, false), learning(long, trial, true)], [short, long]);
         assert_eq!(learning(short, fastest, false), 0);
+    }
+
+    #[test]
+    fn links_to_several_peers_may_work_at_once() {
+        let expected = |link_ns, peers| Expected { link_ns, peers, ..Expected::default() }.link_ns_of_one();
+        assert_eq!([expected(90, 0), expected(90, 0b100), expected(90, 0b1101)], [90, 90, 30]);
     }
 }

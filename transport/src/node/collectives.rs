@@ -164,7 +164,8 @@ mod tests {
             raw_bytes: 8192,
             known_bytes: 8192,
             coded_bytes: 4000,
-            raw_ns: 4,
+            link_ns: 4,
+            peers: 1 << 1,
             learning_bytes: 0,
         };
         assert_eq!(raw.expected(), twice);
@@ -191,7 +192,8 @@ mod tests {
             raw_bytes: 12_288,
             known_bytes: 4096,
             coded_bytes: 2000,
-            raw_ns: 2,
+            link_ns: 2,
+            peers: 1 << 1,
             learning_bytes: 12_288,
         };
         assert_eq!(raw.expected(), all);

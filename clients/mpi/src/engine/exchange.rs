@@ -99,9 +99,10 @@ impl Exchange<'_> {
             }
             // What is sent at the same time, and nothing comes, shares the link.
             let comes = incoming.iter().any(Option::is_some);
-            let beside =
-                if comes { 1 } else { outgoing.iter().flatten().filter(|one| one.is_plain()).count() };
-            outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(beside))?;
+            let sent = |outgoing: &Outgoing<'_>| outgoing.data.len(&self.sent);
+            let plain: Vec<_> =
+                outgoing.iter().flatten().filter(|one| one.is_plain() && !comes).map(sent).collect();
+            outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(&plain))?;
         }
         let mut came = Ok(());
         for incoming in incoming.into_iter().flatten() {
@@ -234,13 +235,15 @@ impl Outgoing<'_> {
         self.done == usize::MAX
     }
 
-    /// Hears how long it took, if the peer says so, for so many at the same time.
-    fn learn(&mut self, beside: usize) -> Result<(), Failure> {
+    /// Hears how long it took, if the peer says so. Blocks of these lengths, or it alone, had the link meanwhile.
+    fn learn(&mut self, plain: &[usize]) -> Result<(), Failure> {
         let Some(told) = self.told.take() else { return Ok(()) };
         let (bytes, _) = told.wait()?;
         let nanos = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let Exchange { comm, sent, .. } = self.exchange;
-        comm.rate.learn(self.data.len(sent).saturating_mul(beside), Duration::from_nanos(nanos));
+        let own = self.data.len(sent);
+        let passed = plain.iter().fold(0, |passed: usize, len| passed.saturating_add(own.min(*len)));
+        comm.rate.learn(passed.max(own), Duration::from_nanos(nanos));
         Ok(())
     }
 }
