@@ -65,10 +65,10 @@
 //! collective on, and then after twice as many as there were, 512 more at most; or eight times and 4096 where compression pays, and
 //! twice and 2048 where there is nothing to compare.
 //! Compared are broadcasts, all-gathers, all-to-alls of equal blocks, reduce-scatters and all-reduces of 16 KiB and more that would not
-//! take more than 50 ms raw (200 where that is not half as long again, and links alone would not clearly take longer), with what they wait for who comes late. Behind some of them members send each other messages of 24
-//! bytes, which no policy is asked about, whatever the policy is. So any of these may wait for all members, a broadcast at its root too, and
-//! say that a member has failed though its own data is there. When that is follows from how many there were, so all members must run
-//! the same version of this library.
+//! take more than 50 ms raw (200 where that is not half as long again, and links alone would not clearly take longer), with what they
+//! wait for who comes late. Behind some of them members send each other messages of 24 bytes, which no policy is asked about, whatever
+//! the policy is. So any of these may wait for all members, a broadcast at its root too, and say that a member has failed though its own
+//! data is there. When that is follows from how many there were, so all members must run the same version of this library.
 //!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;

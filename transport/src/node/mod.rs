@@ -31,7 +31,7 @@
 //! # Compression
 //! The policy decides for each message. Where it goes by the times that it predicts, reads, writes and [sends](Node::send) of 16 KiB and more are held
 //! against raw ones, by whoever asks: of those of one peer and of about one length, some go raw, and where those take less time as a whole, all do until
-//! they are compared again ([`Reason::TransferSlower`], [`Reason::RawWanted`]). Not what takes long raw (50 ms, or 200 where it is not half as much again), or less than half of what the link would.
+//! they are compared again ([`Reason::TransferSlower`], [`Reason::RawWanted`]). Not what takes long raw, or less than half of what the link would.
 //!
 //! # Memory
 //! Beside the program's own buffers, there are the frames of what is on its way: of requests to each peer at most
