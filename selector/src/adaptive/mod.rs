@@ -22,10 +22,12 @@
 //!   after a surprise 3 % of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
 //!   sample is there for the next one, so long transfers are looked at each time. But where there are more than sixteen streams, the samples of
 //!   all together take 1 % at most. A sample tries all that is promising, on
-//!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for; what
-//!   takes far longer, as DEFLATE does, has an account of its own besides, 0.1 % at first, and is not looked at while it is in use.
+//!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for, and has
+//!   another account besides, 0.1 % at first. What takes far longer, as DEFLATE does, has that one alone, and is not looked at while it
+//!   is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
-//!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
+//!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived; but by
+//!   no more than twice the bytes by which the one in use is off.
 //!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived. Where samples were
 //!   often far off, they say less, and only what is further off still is other data.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time; or times

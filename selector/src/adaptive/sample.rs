@@ -18,9 +18,10 @@ const DEAR: f64 = 8.0;
 pub(super) struct Looks {
     /// The quickest first.
     by_time: Box<[(Algorithm, EstimateTimes)]>,
-    /// What is looked at where that can be afforded, but not waited for: fitting a codebook.
+    /// What is looked at where that can be afforded, but not waited for: fitting a codebook. Where the account for all cannot pay for it,
+    /// that for what is dear does, or a stream that owes much would not see it for long.
     slow: AlgorithmSet,
-    /// What is paid from an account of its own besides: DEFLATE, which has to encode all that it looks at.
+    /// What is paid from that account alone: DEFLATE, which has to encode all that it looks at.
     dear: AlgorithmSet,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Sample {
     pub(super) bytes: u64,
     /// What that is expected to take, in nanoseconds.
     pub(super) ns: f64,
-    /// The part of it that is dear.
+    /// The part of it that the account for what is dear pays.
     pub(super) dear_ns: f64,
 }
 
@@ -88,9 +89,10 @@ impl Looks {
     }
 
     /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is
-    /// dear, what its own account pays.
+    /// slow or dear and not among these, what the account for what is dear pays.
     pub(super) fn sample(&self, wanted: &Wanted, cheap_ns: f64, dear_ns: f64) -> Option<Sample> {
         let (cheap, times) = self.cheap_within(wanted, cheap_ns);
+        let quick = self.quick(wanted.algorithms);
         let bytes = match cheap.bits() {
             0 => wanted.least_bytes(),
             _ => wanted.bytes_within(((cheap_ns - times.call_ns) / times.ns_per_byte) as u64),
@@ -98,7 +100,8 @@ impl Looks {
         let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
         for (algorithm, more) in self.among(wanted.algorithms) {
             let ns = more.ns(bytes) * wanted.factor;
-            if self.dear.contains(algorithm) && spent_ns + ns <= dear_ns {
+            let is_left_out = !(cheap.contains(algorithm) || quick.contains(algorithm));
+            if is_left_out && spent_ns + ns <= dear_ns {
                 (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns);
             }
         }
@@ -205,6 +208,11 @@ mod tests {
                 |cheap_ns| looks.sample(&wanted(1 << 20), cheap_ns, 0.0).map(|sample| sample.algorithms);
             assert_eq!(sample(12_888.0), Some(set(&[Algorithm::Zvc, Algorithm::Xp])));
             assert_eq!(sample(12_888.0 + 4096.0 + ibp_ns), Some(all));
+            // Who owes too much for that has another account.
+            let other = |dear_ns| looks.sample(&wanted(1 << 20), 12_888.0, dear_ns);
+            assert_eq!(other(4095.0 + ibp_ns).map(|sample| sample.dear_ns), Some(0.0));
+            let paid = other(4096.0 + ibp_ns).map(|sample| (sample.algorithms, sample.dear_ns));
+            assert_eq!(paid, Some((all, 4096.0 + ibp_ns)));
             // By itself it is.
             let wanted = Wanted { algorithms: set(&[Algorithm::Ibp]), ..wanted(1 << 20) };
             assert_eq!(looks.whole_ns(&wanted), 4096.0 + ibp_ns);

@@ -11,6 +11,8 @@ use crate::{CheapFacts, Decision};
 const MOST_UNDER_WAY: usize = 8;
 /// Places can hardly be further than that from the whole.
 const MOST_SCALED: f64 = 16.0;
+/// Where one algorithm leaves so many bytes more, another leaves at most so many times as many more.
+const MOST_MORE: f64 = 2.0;
 
 /// What one sample said, in coded bytes per raw byte, without framing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +22,13 @@ pub(super) struct Seen {
     in_use: Option<(Algorithm, f64)>,
     /// How much that says of the transfer, of 1.
     pub(super) part: f64,
+}
+
+/// How far what one algorithm leaves of the data is from what it was taken to leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 /// Samples whose transfers are under way.
@@ -71,12 +80,25 @@ impl Seen {
         one: Algorithm,
         known: f64,
     ) -> Option<impl Iterator<Item = (Algorithm, f64)>> {
-        let scale = known / self.of(one)?;
-        let scale =
-            if scale.is_finite() && scale > 0.0 { scale.clamp(1.0 / MOST_SCALED, MOST_SCALED) } else { 1.0 };
-        let scaled = move |fraction: f64| (fraction * scale).min(fraction.max(1.0));
+        let change = Change { from: self.of(one)?, to: known };
         let others = self.iter().filter(move |(algorithm, _)| *algorithm != one);
-        Some(others.map(move |(algorithm, fraction)| (algorithm, scaled(fraction))))
+        Some(others.map(move |(algorithm, fraction)| (algorithm, change.applied_to(fraction))))
+    }
+}
+
+impl Change {
+    /// What another algorithm leaves that was taken to leave `fraction`: it is as many times as much, for what is all zeros or shrinks in
+    /// no form is so in every form. But what leaves much does not leave far more for that where next to nothing has become a little.
+    /// Nothing grows beyond the raw form that was not there before.
+    pub(super) fn applied_to(self, fraction: f64) -> f64 {
+        let Self { from, to } = self;
+        let times = to / from;
+        if !times.is_finite() || times <= 0.0 {
+            return fraction;
+        }
+        let most = MOST_MORE * (to - from).abs();
+        let scaled = fraction * times.clamp(1.0 / MOST_SCALED, MOST_SCALED);
+        scaled.clamp(fraction - most, fraction + most).min(fraction.max(1.0))
     }
 }
 
@@ -132,8 +154,13 @@ mod tests {
         // Four times as much as at the places that were looked at; what did not shrink there does so nowhere.
         assert_eq!(beside(0.2), [(Algorithm::Zvc, 0.4), (Algorithm::Bdi, 1.25)]);
         assert_eq!(beside(1.0), [(Algorithm::Zvc, 1.0), (Algorithm::Bdi, 1.25)]);
-        assert_eq!(beside(0.025), [(Algorithm::Zvc, 0.05), (Algorithm::Bdi, 0.625)]);
+        // Half as much as there, but by no more than twice these bytes.
+        assert_eq!(beside(0.025), [(Algorithm::Zvc, 0.05), (Algorithm::Bdi, 1.2)]);
         assert!(seen().beside(Algorithm::Ibp, 0.2).is_none());
+        // Four bytes of a hundred more are at most eight of what leaves far more.
+        let sorted = Seen::new(vec![(Algorithm::Int, 0.04), (Algorithm::Xp, 0.75)], None, 1.0);
+        let xp = |known| sorted.beside(Algorithm::Int, known).unwrap().next().unwrap().1;
+        assert!((xp(0.08) - 0.83).abs() < 1e-9 && (xp(0.03) - 0.73).abs() < 1e-9);
         let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)], None, 1.0);
         assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).unwrap().collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
     }

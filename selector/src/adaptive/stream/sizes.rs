@@ -3,7 +3,7 @@
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
 
 use super::Stream;
-use super::seen::Seen;
+use super::seen::{Change, Seen};
 use crate::adaptive::knowledge::differ;
 use crate::{CheapFacts, Decision, Estimate};
 
@@ -37,7 +37,7 @@ pub(super) struct Moves {
 enum Back {
     All,
     /// Only what was taken to have changed as others have. By how much it has in truth.
-    Unseen(f64),
+    Unseen(Option<Change>),
 }
 
 impl Stream {
@@ -53,7 +53,7 @@ impl Stream {
         let off = if part < 1.0 { self.sampled_off } else { 0.0 };
         let evidence = SAMPLED_EVIDENCE * part / (1.0 + (off / OFF).powi(2));
         let other_data = (OTHER_DATA / part).max((HARDLY_CHANCE * off).exp() - 1.0);
-        self.put_back(Back::Unseen(1.0));
+        self.put_back(Back::Unseen(None));
         let seen = self.seen(facts, estimates, part);
         let is_other = |(algorithm, fraction): (Algorithm, f64)| {
             self.knowledge
@@ -143,7 +143,7 @@ impl Stream {
         let Some((known, since)) = known.zip(self.knowledge.latest_fraction(one)) else { return };
         let unseen = |algorithm: &Algorithm| *algorithm != one && seen.of(*algorithm).is_none();
         for algorithm in Algorithm::ALL.into_iter().filter(unseen) {
-            self.scale(algorithm, since / known);
+            self.change(algorithm, Change { from: known, to: since });
         }
     }
 
@@ -152,14 +152,15 @@ impl Stream {
         let Some(moved) = self.moved.take() else { return };
         for algorithm in Algorithm::ALL {
             let Some((before, since)) = moved.fractions[usize::from(algorithm.number())] else { continue };
-            let factor = match back {
-                Back::All => 1.0,
-                Back::Unseen(factor) if !moved.seen.contains(algorithm) => factor,
+            let change = match back {
+                Back::All => None,
+                Back::Unseen(change) if !moved.seen.contains(algorithm) => change,
                 Back::Unseen(_) => continue,
             };
             if self.knowledge.latest_fraction(algorithm) == Some(since) {
-                self.knowledge.set_fraction(algorithm, before);
-                self.scale(algorithm, factor);
+                let fraction = change.map_or(before, |change| change.applied_to(before));
+                self.knowledge.set_fraction(algorithm, fraction);
+                self.settle(algorithm);
             }
         }
     }
@@ -181,8 +182,8 @@ impl Stream {
         let known = known.map_or(fraction, |(before, _)| before);
         if seen.of(tried).is_some() {
             // Unless the data is other data, all else is what it was before.
-            let factor = if differ(known, fraction) > drift { fraction / known } else { 1.0 };
-            self.put_back(Back::Unseen(factor));
+            let change = Change { from: known, to: fraction };
+            self.put_back(Back::Unseen(Some(change).filter(|_| differ(known, fraction) > drift)));
         } else if seen.is_as_always(tried, fraction, drift) {
             self.put_back(Back::All);
         }
@@ -191,12 +192,10 @@ impl Stream {
         self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA / seen.part);
     }
 
-    /// Takes an algorithm to be so many times as large. Nothing grows beyond the raw form by that.
-    fn scale(&mut self, algorithm: Algorithm, factor: f64) {
-        if let Some(known) =
-            self.knowledge.latest_fraction(algorithm).filter(|_| factor.is_finite() && factor > 0.0)
-        {
-            self.knowledge.set_fraction(algorithm, (known * factor).min(known.max(1.0)));
+    /// Takes an algorithm to have changed as another one has.
+    fn change(&mut self, algorithm: Algorithm, change: Change) {
+        if let Some(known) = self.knowledge.latest_fraction(algorithm) {
+            self.knowledge.set_fraction(algorithm, change.applied_to(known));
         }
         self.settle(algorithm);
     }
