@@ -9,7 +9,7 @@ use super::completion::Sent;
 use super::sequence::Cut;
 use super::source::Source;
 use crate::error::BenchError;
-use crate::timing::{Buffer, Candidate, CandidateError, Framed};
+use crate::timing::{Buffer, Candidate, CandidateError, Framed, bring_back};
 
 /// Samples of short calls take at least this long, by as many calls as that needs.
 const SAMPLE: Duration = Duration::from_micros(60);
@@ -138,6 +138,8 @@ impl Contest {
         times: &mut [Times; 16],
         is_first: bool,
     ) -> Result<(), BenchError> {
+        bring_back(&source.raw()[cut.offset..][..cut.len]);
+        bring_back(&self.back[..cut.len]);
         for framed in &mut self.entrants {
             let algorithm = framed.algorithm();
             if algorithm == Algorithm::Deflate && !is_first {

@@ -6,7 +6,7 @@ mod lockstep;
 mod memcpy;
 mod race;
 
-pub(crate) use buffer::Buffer;
+pub(crate) use buffer::{Buffer, bring_back};
 pub(crate) use candidate::{Blocks, Candidate, CandidateError, Framed};
 pub(crate) use lockstep::lockstep;
 pub(crate) use memcpy::memcpy;

@@ -7,7 +7,7 @@ use mgcomp_codecs::frame::{Frame, Header, Options, Workers, estimated_frame_len,
 use mgcomp_codecs::{Algorithm, Codec, Cpu, Element, codec_on};
 
 use super::{Candidate, CandidateError};
-use crate::timing::{Buffer, lockstep};
+use crate::timing::{Buffer, bring_back, lockstep};
 
 /// A codec on one instruction set, and a frame of its making.
 pub(crate) struct Framed {
@@ -39,7 +39,7 @@ impl Framed {
         Ok(Self { cpu, codec, element, options, workers: Workers::new(threads)?, room, coded_len: 0 })
     }
 
-    /// The same codec and memory for other data.
+    /// The same codec and memory for other data. What is needed of the memory is there.
     pub(crate) fn fit(
         &mut self,
         element: Element,
@@ -50,6 +50,7 @@ impl Framed {
         if self.room.len() < bytes {
             self.room = Buffer::new(bytes).map_err(|source| CandidateError::Buffer { bytes, source })?;
         }
+        bring_back(&self.room[..bytes]);
         (self.element, self.options, self.coded_len) = (element, options, 0);
         Ok(())
     }
