@@ -43,7 +43,7 @@ impl Sampler {
         };
         // The transfer itself needs it as much.
         bring_back(raw);
-        // The first look finds the data where a policy would: in no cache, if it is long.
+        // The first look finds the data where a policy would: in no cache, if it is long, but for a line of each page.
         let (bits, first) = look();
         let (_, second) = look();
         let taken = (bits?, first.min(MOST_LONGER * second));

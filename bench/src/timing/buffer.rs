@@ -35,7 +35,8 @@ impl Buffer {
 /// Has the system bring back what it has taken of this memory since it was last used, as hosts of virtual machines do: whose turn comes
 /// first would pay a tenth of a millisecond and more for that. No more than a line of each page comes into caches.
 pub(crate) fn bring_back(bytes: &[u8]) {
-    black_box(bytes.iter().step_by(PAGE_BYTES).fold(0, |all, byte| all ^ byte));
+    let pages = bytes.iter().step_by(PAGE_BYTES).chain(bytes.last()); // which may be on one more
+    black_box(pages.fold(0, |all, byte| all ^ byte));
 }
 
 impl Deref for Buffer {

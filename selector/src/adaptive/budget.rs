@@ -21,7 +21,7 @@ pub(super) struct Budget {
     founding: bool,
     /// What there is for a sample even while a debt is paid back: data may change again before that is done.
     watch: f64,
-    /// What there is for estimators that are dear.
+    /// What there is for estimators that are dear, or for slow ones where no dear one is wanted.
     dear: f64,
     dear_share: f64,
     /// What dear estimators may take for the last transfer at most.

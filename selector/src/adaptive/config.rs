@@ -11,7 +11,7 @@ pub struct AdaptiveConfig {
     /// all together take twice that share of all time at most. Default 0.005.
     pub sampling_share: f64,
     /// The share that is left once samples keep confirming what was chosen; that is there while what was borrowed is paid
-    /// back; and that estimators have which take far longer than the others. Default 0.001.
+    /// back; and that estimators have which take longer than the others together. Default 0.001.
     pub quiet_share: f64,
     /// How far the achieved size may be from the predicted one before a stream is sampled again at once, and codec times
     /// three times in a row: as a part of the transfer's predicted time. Default 0.1.

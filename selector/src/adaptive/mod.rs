@@ -23,8 +23,8 @@
 //!   sample is there for the next one, so long transfers are looked at each time. But where there are more than sixteen streams, the samples of
 //!   all together take 1 % at most. A sample tries all that is promising, on
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for, and has
-//!   another account besides, 0.1 % at first. What takes far longer, as DEFLATE does, has that one alone, and is not looked at while it
-//!   is in use.
+//!   another account besides, 0.1 % at first. What takes far longer, as DEFLATE does, has that one alone, and to itself where it may be worth
+//!   it; it is not looked at while it is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived; but by
 //!   no more than twice the bytes by which the one in use is off.

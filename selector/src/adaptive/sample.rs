@@ -19,7 +19,8 @@ pub(super) struct Looks {
     /// The quickest first.
     by_time: Box<[(Algorithm, EstimateTimes)]>,
     /// What is looked at where that can be afforded, but not waited for: fitting a codebook. Where the account for all cannot pay for it,
-    /// that for what is dear does, or a stream that owes much would not see it for long.
+    /// that for what is dear does, or a stream that owes much would not see it for long; but not where something dear is wanted, which
+    /// would never come to its turn.
     slow: AlgorithmSet,
     /// What is paid from that account alone: DEFLATE, which has to encode all that it looks at.
     dear: AlgorithmSet,
@@ -89,10 +90,11 @@ impl Looks {
     }
 
     /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is
-    /// slow or dear and not among these, what the account for what is dear pays.
+    /// slow or dear and not among these, what the account for what is dear can pay.
     pub(super) fn sample(&self, wanted: &Wanted, cheap_ns: f64, dear_ns: f64) -> Option<Sample> {
         let (cheap, times) = self.cheap_within(wanted, cheap_ns);
-        let quick = self.quick(wanted.algorithms);
+        let is_dear_wanted = wanted.algorithms.bits() & self.dear.bits() != 0;
+        let others = AlgorithmSet::from_bits(self.dear.bits() | self.slow.bits());
         let bytes = match cheap.bits() {
             0 => wanted.least_bytes(),
             _ => wanted.bytes_within(((cheap_ns - times.call_ns) / times.ns_per_byte) as u64),
@@ -100,7 +102,8 @@ impl Looks {
         let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
         for (algorithm, more) in self.among(wanted.algorithms) {
             let ns = more.ns(bytes) * wanted.factor;
-            let is_left_out = !(cheap.contains(algorithm) || quick.contains(algorithm));
+            let may_pay = if is_dear_wanted { self.dear } else { others };
+            let is_left_out = may_pay.contains(algorithm) && !cheap.contains(algorithm);
             if is_left_out && spent_ns + ns <= dear_ns {
                 (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns);
             }
@@ -160,8 +163,11 @@ mod tests {
 
     /// The same, but for what IBP takes beside its 1 ns a byte.
     fn looks_with(ibp_ns: f64) -> Looks {
-        let times =
-            [(Algorithm::Xp, 500.0, 2.0), (Algorithm::Ibp, ibp_ns, 1.0), (Algorithm::Zvc, 100.0, 1.0)];
+        looks_of([(Algorithm::Xp, 500.0, 2.0), (Algorithm::Ibp, ibp_ns, 1.0), (Algorithm::Zvc, 100.0, 1.0)])
+    }
+
+    /// Nanoseconds of a look, and more for each byte.
+    fn looks_of(times: [(Algorithm, f64, f64); 3]) -> Looks {
         let speed = |(algorithm, call_ns, ns_per_byte): (Algorithm, f64, f64)| CodecSpeed {
             algorithm: algorithm.name().into(),
             element: "f32".into(),
@@ -196,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_is_not_waited_for_but_paid_with_all_others() {
+    fn what_is_slow_is_not_waited_for_but_paid_with_all_others_or_by_the_account_for_what_is_dear() {
         let all = set(&[Algorithm::Zvc, Algorithm::Xp, Algorithm::Ibp]);
         // Of 4,096 bytes ZVC takes 4,196 ns, XP 8,692: IBP is slow beyond two and a half times both,
         // that is 32,220 ns, up to eight times.
@@ -267,6 +273,15 @@ mod tests {
         let only_ibp =
             Sample { algorithms: set(&[Algorithm::Ibp]), bytes: 4096, ns: 104_096.0, dear_ns: 104_096.0 };
         assert_eq!(sample(4000.0, 104_096.0), Some(only_ibp));
+        // Where that is wanted, it pays for nothing else.
+        let times = [(Algorithm::Zvc, 1e3, 0.0), (Algorithm::Ibp, 5e3, 0.0), (Algorithm::Deflate, 5e4, 0.0)];
+        let looks = looks_of(times);
+        let of_all = |dear_ns| looks.sample(&wanted(1 << 20), 1000.0, dear_ns).unwrap().algorithms;
+        assert_eq!(of_all(49_999.0), set(&[Algorithm::Zvc]));
+        assert_eq!(of_all(50_000.0), set(&[Algorithm::Zvc, Algorithm::Deflate]));
+        let without = Wanted { algorithms: set(&[Algorithm::Zvc, Algorithm::Ibp]), ..wanted(1 << 20) };
+        let slow = looks.sample(&without, 1000.0, 5000.0).unwrap();
+        assert_eq!((slow.algorithms, slow.dear_ns), (without.algorithms, 5000.0));
         let two = Sample {
             algorithms: set(&[Algorithm::Zvc, Algorithm::Ibp]),
             bytes: 8192,

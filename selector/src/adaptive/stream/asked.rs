@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) before: Option<Algorithm>,
     /// What it was expected to take, in nanoseconds.
     pub(super) expected_ns: f64,
-    /// The part of it that is dear.
+    /// The part of it that the account for what is dear pays.
     pub(super) dear_ns: f64,
 }
 

@@ -80,7 +80,9 @@ impl Seen {
         one: Algorithm,
         known: f64,
     ) -> Option<impl Iterator<Item = (Algorithm, f64)>> {
-        let change = Change { from: self.of(one)?, to: known };
+        let from = self.of(one)?;
+        let to = if from > 0.0 { known.clamp(from / MOST_SCALED, from * MOST_SCALED) } else { known };
+        let change = Change { from, to };
         let others = self.iter().filter(move |(algorithm, _)| *algorithm != one);
         Some(others.map(move |(algorithm, fraction)| (algorithm, change.applied_to(fraction))))
     }
@@ -97,8 +99,7 @@ impl Change {
             return fraction;
         }
         let most = MOST_MORE * (to - from).abs();
-        let scaled = fraction * times.clamp(1.0 / MOST_SCALED, MOST_SCALED);
-        scaled.clamp(fraction - most, fraction + most).min(fraction.max(1.0))
+        (fraction * times).clamp(fraction - most, fraction + most).min(fraction.max(1.0))
     }
 }
 
@@ -161,6 +162,8 @@ mod tests {
         let sorted = Seen::new(vec![(Algorithm::Int, 0.04), (Algorithm::Xp, 0.75)], None, 1.0);
         let xp = |known| sorted.beside(Algorithm::Int, known).unwrap().next().unwrap().1;
         assert!((xp(0.08) - 0.83).abs() < 1e-9 && (xp(0.03) - 0.73).abs() < 1e-9);
+        // Other data may be any number of times as much: what was all zeros, and is none now.
+        assert_eq!(Change { from: 0.03125, to: 1.0 }.applied_to(0.03), 0.96);
         let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)], None, 1.0);
         assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).unwrap().collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
     }
