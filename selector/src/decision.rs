@@ -35,6 +35,13 @@ impl Decision {
             charged: Some(Cycles::ZERO),
         }
     }
+
+    /// Sends the raw bytes in place of what was decided on, for a reason that has nothing to do with that: what they were predicted to take
+    /// is known from it, if a policy goes by time.
+    #[must_use]
+    pub const fn raw_instead(&self, facts: &CheapFacts, reason: Reason) -> Self {
+        Self { predicted_ns: self.reason.raw_ns(), ..Self::bypass(facts, reason) }
+    }
 }
 
 /// Why a policy decided as it did. Displays as one short sentence for an operator.
@@ -147,6 +154,20 @@ pub enum Reason {
     },
     /// The operator has switched compression off.
     SwitchedOff,
+}
+
+impl Reason {
+    /// What the raw form was predicted to take, in nanoseconds, where that was compared.
+    const fn raw_ns(&self) -> Option<u64> {
+        match *self {
+            Self::NoGain { raw_ns }
+            | Self::LinkTooFast { raw_ns }
+            | Self::Fastest { raw_ns, .. }
+            | Self::Trial { raw_ns, .. }
+            | Self::Guessed { raw_ns, .. } => Some(raw_ns),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

@@ -112,7 +112,7 @@ impl PartOf<'_> {
         all.add(noted);
         expected.set(all);
         match way.raw() {
-            Some(raw) if is_faster => Decision::bypass(facts, raw.of_collective()),
+            Some(raw) if is_faster => decision.raw_instead(facts, raw.of_collective()),
             _ => decision,
         }
     }

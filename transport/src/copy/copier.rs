@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_selector::{CheapFacts, Decision, Plan, PolicySpec, Reason};
+use mgcomp_selector::{CheapFacts, Plan, PolicySpec, Reason};
 
 use super::cap::Cap;
 use super::check::{check_config, check_destination, check_kept, check_pair, check_source};
@@ -70,7 +70,8 @@ impl Undecided {
     fn decide_for(self, how: &How, facts: &CheapFacts, made: Made) {
         let is_coded = made.decision.algorithm != Algorithm::None;
         let is_timed = is_coded && how.goes_by_the_way() && self.lane.wants_raw();
-        let decision = if is_timed { Decision::bypass(facts, Reason::LinkTimed) } else { made.decision };
+        let raw = || made.decision.raw_instead(facts, Reason::LinkTimed);
+        let decision = if is_timed { raw() } else { made.decision };
         let _ = self.choice.set(Made { decision, ..made });
         self.job.make_ready(Ready::Encode(decision));
     }

@@ -77,7 +77,7 @@ impl Collectives {
         };
         let is_faster = expected.note(facts, &decision, is_looked_at);
         match *what {
-            What::Collective { raw: Some(reason) } if is_faster => Decision::bypass(facts, reason),
+            What::Collective { raw: Some(reason) } if is_faster => decision.raw_instead(facts, reason),
             _ => decision,
         }
     }
@@ -155,7 +155,8 @@ mod tests {
             assert_eq!(decide(7, other), other);
         }
         assert_eq!(raw.expected(), Expected { sent_bytes: 3 * 4096, ..Expected::default() });
-        assert_eq!(decide(7, fastest), Decision::bypass(&FACTS, Reason::CollectiveTimed));
+        let bypass = Decision::bypass(&FACTS, Reason::CollectiveTimed);
+        assert_eq!(decide(7, fastest), Decision { predicted_ns: Some(2), ..bypass });
         assert_eq!(decide(7, fastest).algorithm, Algorithm::None);
         assert_eq!(decide(8, fastest), fastest);
         assert_eq!(decide(9, fastest), fastest, "no collective is known");

@@ -189,7 +189,7 @@ impl Comparisons {
         let Some(one) = self.under_way.get_mut(&request) else { return decision };
         let is_faster = one.expected.note(facts, &decision, is_looked_at);
         match one.way.raw() {
-            Some(raw) if is_faster => Decision::bypass(facts, raw.of_transfer()),
+            Some(raw) if is_faster => decision.raw_instead(facts, raw.of_transfer()),
             _ => decision,
         }
     }
@@ -324,7 +324,7 @@ impl UnderWay {
 /// What becomes of a decision on the answer to a read that is to go raw.
 pub(super) fn answer_raw(facts: &CheapFacts, decision: Decision) -> Decision {
     let is_faster = matches!(decision.reason, Reason::Fastest { .. });
-    if is_faster { Decision::bypass(facts, Reason::RawWanted) } else { decision }
+    if is_faster { decision.raw_instead(facts, Reason::RawWanted) } else { decision }
 }
 
 #[cfg(test)]
