@@ -93,18 +93,14 @@ impl Looks {
     /// slow or dear and not among these, what the account for what is dear can pay.
     pub(super) fn sample(&self, wanted: &Wanted, cheap_ns: f64, dear_ns: f64) -> Option<Sample> {
         let (cheap, times) = self.cheap_within(wanted, cheap_ns);
-        let is_dear_wanted = wanted.algorithms.bits() & self.dear.bits() != 0;
-        let others = AlgorithmSet::from_bits(self.dear.bits() | self.slow.bits());
         let bytes = match cheap.bits() {
             0 => wanted.least_bytes(),
             _ => wanted.bytes_within(((cheap_ns - times.call_ns) / times.ns_per_byte) as u64),
         };
         let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
-        for (algorithm, more) in self.among(wanted.algorithms) {
+        for (algorithm, more) in self.among(self.paid_apart(wanted.algorithms)) {
             let ns = more.ns(bytes) * wanted.factor;
-            let may_pay = if is_dear_wanted { self.dear } else { others };
-            let is_left_out = may_pay.contains(algorithm) && !cheap.contains(algorithm);
-            if is_left_out && spent_ns + ns <= dear_ns {
+            if !cheap.contains(algorithm) && spent_ns + ns <= dear_ns {
                 (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns);
             }
         }
@@ -115,6 +111,12 @@ impl Looks {
             ns,
             dear_ns: spent_ns,
         })
+    }
+
+    /// Those that the account for what is dear may pay for.
+    fn paid_apart(&self, algorithms: AlgorithmSet) -> AlgorithmSet {
+        let [dear, slow] = [self.dear, self.slow].map(|some| algorithms.bits() & some.bits());
+        AlgorithmSet::from_bits(if dear == 0 { slow } else { dear })
     }
 
     /// The quickest for which there is enough time, and what they take together.
