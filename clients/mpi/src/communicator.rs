@@ -8,9 +8,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use mgcomp_transport::attach::{Comparisons, UnderWay};
+use mgcomp_selector::StreamId;
+use mgcomp_transport::attach::{Comparisons, To, UnderWay};
 
-use crate::engine::{AT_ONCE, Compared};
+use crate::engine::{AT_ONCE, Compared, Kind};
 use crate::failure::Failure;
 use crate::layer::{self, Layer};
 use crate::mpi::Mpi;
@@ -107,6 +108,12 @@ impl Communicator {
     /// What its rank is in the world.
     pub(crate) fn peer(&self, rank: c_int) -> u32 {
         self.in_world.get(rank as usize).map_or(u32::MAX, |rank| *rank as u32)
+    }
+
+    /// Where what goes to `to`, the other ranks' one to speak of, goes as a part of such a collective, as the policy is told.
+    pub(crate) fn way(&self, kind: Kind, to: c_int) -> To {
+        let stream = StreamId(self.stream + kind as u32);
+        To { peer: self.peer(to), stream, element: None, link: self.rate.facts() }
     }
 
     /// The rank behind this one.

@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mgcomp_codecs::{Element, background};
-use mgcomp_selector::StreamId;
 use mgcomp_transport::attach::{self, Coder, EnvSettings, PartOf, To};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
@@ -21,7 +20,6 @@ use crate::blocks::Blocks;
 use crate::calls::loaded;
 use crate::communicator::{Communicator, copy, delete, is_freed};
 use crate::data::{Data, Landing};
-use crate::engine::Kind;
 use crate::failure::Failure;
 use crate::mpi::{Mpi, Shape};
 use crate::pool::Pool;
@@ -263,18 +261,15 @@ impl Layer {
         Ok(is_usable.then_some(shape))
     }
 
-    /// Seals a piece of what goes to `to`, the other ranks' one to speak of; returns the length of the message. `None` if it is to go as it
-    /// is, and counts so.
+    /// Seals a piece of what goes that way; returns the length of the message. `None` if it is to go as it is, and counts so.
     pub(crate) fn seal(
         &self,
-        comm: &Communicator,
-        kind: Kind,
-        to: c_int,
+        way: &To,
         raw: &[u8],
         message: &mut [u8],
         part_of: Option<PartOf<'_>>,
     ) -> Result<Option<usize>, Failure> {
-        let sealed = self.coder.seal_frame(&way(comm, kind, to), raw, message, part_of)?;
+        let sealed = self.coder.seal_frame(way, raw, message, part_of)?;
         if let Some(len) = sealed {
             self.counts.raw_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
             self.counts.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
@@ -287,11 +282,6 @@ impl Layer {
         let len = self.coder.seal_raw(Element::U8, raw, message)?;
         message[len..len + raw.len()].copy_from_slice(raw);
         Ok(len + raw.len())
-    }
-
-    /// Counts what goes to `to` as it is and was not sealed. The piece by which that was decided is counted already.
-    pub(crate) fn sent_raw(&self, comm: &Communicator, kind: Kind, to: c_int, len: usize) {
-        self.coder.sent_raw(&way(comm, kind, to), len);
     }
 
     /// Opens a message of `from`, which is to fill `into`.
@@ -347,12 +337,6 @@ impl Layer {
     fn alone_with(&self, len: usize) -> Option<MutexGuard<'_, ()>> {
         (c_int::try_from(len).is_err()).then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Where what goes to `to` goes, as the policy is told.
-fn way(comm: &Communicator, kind: Kind, to: c_int) -> To {
-    let stream = StreamId(comm.stream + kind as u32);
-    To { peer: comm.peer(to), stream, element: None, link: comm.rate.facts() }
 }
 
 /// What the environment says.

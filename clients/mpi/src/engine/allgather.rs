@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::time::Instant;
 
-use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
+use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
 use super::{Compared, Kind, Verdict};
 use crate::blocks::Blocks;
@@ -156,7 +156,7 @@ impl<'a> Allgather<'a> {
     /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round is counted already.
     fn leave(&self, own: &Bytes<'_>, len: usize) {
         let counted_len = own.as_slice().map_or(0, |raw| piece_len(raw.len(), 0, self.piece));
-        self.layer.sent_raw(self.comm, Kind::Allgather, self.comm.next(), len - counted_len);
+        self.layer.coder.sent_raw(&self.way(), len - counted_len);
     }
 
     /// Counts the blocks of the others, which have come by that.
@@ -197,7 +197,11 @@ impl<'a> Allgather<'a> {
             return Ok(None);
         }
         let part_of = PartOf { collective, is_first: round == 0 };
-        self.layer.seal(self.comm, Kind::Allgather, self.comm.next(), piece, message, Some(part_of))
+        self.layer.seal(&self.way(), piece, message, Some(part_of))
+    }
+
+    fn way(&self) -> To {
+        self.comm.way(Kind::Allgather, self.comm.next())
     }
 
     /// The words of all ranks.

@@ -72,7 +72,7 @@ impl Alltoall<'_> {
         if code == 0 {
             self.comm.partners().skip(counted).for_each(|peer| {
                 self.layer.count(false);
-                self.layer.sent_raw(self.comm, Kind::Alltoall, peer, len);
+                self.layer.coder.sent_raw(&self.comm.way(Kind::Alltoall, peer), len);
             });
             self.comm.partners().for_each(|peer| self.layer.coder.received_raw(self.comm.peer(peer), len));
         }

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
+use mgcomp_selector::Overlap;
+use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
 use super::{Compared, Kind, SEGMENT, Verdict};
 use crate::communicator::Communicator;
@@ -30,8 +31,9 @@ pub(crate) fn bcast(
     }
     let Some(comm) = layer.communicator(comm)? else { return Ok(Verdict::Plain) };
     let Some(shape) = layer.usable(data)?.filter(|_| comm.has(root)) else { return Ok(Verdict::Plain) };
-    let (verdict, came) = comm.compared(Compared::Bcast, data.len(&shape), |collective| {
-        let bcast = Bcast { layer, comm: &comm, root, collective };
+    let len = data.len(&shape);
+    let (verdict, came) = comm.compared(Compared::Bcast, len, |collective| {
+        let bcast = Bcast { layer, comm: &comm, root, collective, len };
         match comm.rank == root {
             true => bcast.send(data, &shape, plain).map(|verdict| (verdict, Ok(()))),
             false => bcast.receive(data, shape, plain),
@@ -46,6 +48,8 @@ struct Bcast<'a> {
     comm: &'a Communicator,
     root: c_int,
     collective: &'a UnderWay,
+    /// Bytes of the data.
+    len: usize,
 }
 
 impl Bcast<'_> {
@@ -60,10 +64,10 @@ impl Bcast<'_> {
             (Some(first), Some(raw)) => self.send_all(raw, first, &mut message),
             (_, raw) => {
                 let counted_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
-                let rest = data.len(shape) - counted_len;
-                self.plain(data.len(shape), plain).inspect(|wire| {
+                let rest = self.len - counted_len;
+                self.plain(plain).inspect(|wire| {
                     if wire.verdict == Verdict::Done(0) {
-                        self.layer.sent_raw(self.comm, Kind::Bcast, self.comm.next(), rest);
+                        self.layer.coder.sent_raw(&self.way(), rest);
                     }
                 })
             }
@@ -86,7 +90,18 @@ impl Bcast<'_> {
 
     fn seal(&self, piece: &[u8], message: &mut [u8], is_first: bool) -> Result<Option<usize>, Failure> {
         let part_of = PartOf { collective: self.collective, is_first };
-        self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), piece, message, Some(part_of))
+        self.layer.seal(&self.way(), piece, message, Some(part_of))
+    }
+
+    /// Where pieces go. The root makes each while the others decode the one before, so each takes as long as the link and half of what both
+    /// codecs take: what it takes in two segments, of which the link is the slowest stage.
+    fn way(&self) -> To {
+        let way = self.comm.way(Kind::Bcast, self.comm.next());
+        let halves = Overlap::Segments(SEGMENT as u64 / 2);
+        match way.link {
+            Some(link) if self.len > SEGMENT => To { link: link.with_overlap(halves).ok(), ..way },
+            _ => way,
+        }
     }
 
     fn send_all(&self, raw: &[u8], first: usize, message: &mut [u8]) -> Result<Wire, Failure> {
@@ -115,9 +130,9 @@ impl Bcast<'_> {
         let (tell, first) = (word & TELL != 0, word & !TELL);
         let (wire, came) = match first {
             0 => {
-                let wire = self.plain(data.len(&shape), plain)?;
+                let wire = self.plain(plain)?;
                 if wire.verdict == Verdict::Done(0) {
-                    self.layer.coder.received_raw(self.comm.peer(self.root), data.len(&shape));
+                    self.layer.coder.received_raw(self.comm.peer(self.root), self.len);
                 }
                 (wire, Ok(()))
             }
@@ -148,10 +163,10 @@ impl Bcast<'_> {
     }
 
     /// The program's own call.
-    fn plain(&self, len: usize, plain: impl Fn() -> c_int) -> Result<Wire, Failure> {
+    fn plain(&self, plain: impl Fn() -> c_int) -> Result<Wire, Failure> {
         let mut wire = Wire::default();
         let mut code = 0;
-        wire.add(len, || {
+        wire.add(self.len, || {
             code = plain();
             Ok(())
         })?;

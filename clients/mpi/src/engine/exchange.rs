@@ -182,7 +182,7 @@ impl<'a> Outgoing<'a> {
         };
         let mut message = layer.pool.take(Coder::max_len(piece.len()));
         let part_of = collective.map(|collective| PartOf { collective, is_first: self.done == 0 });
-        let sealed = layer.seal(comm, kind, self.peer, piece, &mut message, part_of)?;
+        let sealed = layer.seal(&comm.way(kind, self.peer), piece, &mut message, part_of)?;
         let len = match sealed {
             Some(len) => len,
             None if self.done == 0 && !self.exchange.is_in_place => {
@@ -201,7 +201,7 @@ impl<'a> Outgoing<'a> {
     /// Lets all of the block go as it is, of which so many bytes were counted already.
     fn leave(&mut self, counted_len: usize) {
         let Exchange { layer, comm, kind, sent, .. } = self.exchange;
-        layer.sent_raw(comm, *kind, self.peer, self.data.len(sent) - counted_len);
+        layer.coder.sent_raw(&comm.way(*kind, self.peer), self.data.len(sent) - counted_len);
         self.ready = Some(Ready::AsItIs);
         self.done = usize::MAX;
     }
