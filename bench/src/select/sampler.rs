@@ -41,7 +41,7 @@ impl Sampler {
             let bits = black_box(bits(black_box(raw), element, algorithm, bytes));
             (bits, started.elapsed())
         };
-        // The transfer itself needs it as much.
+        // What the system has taken of it meanwhile, the transfer would have to bring back anyway.
         bring_back(raw);
         // The first look finds the data where a policy would: in no cache, if it is long, but for a line of each page.
         let (bits, first) = look();

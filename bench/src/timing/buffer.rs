@@ -8,6 +8,7 @@ use memmap2::MmapMut;
 
 /// Size of a huge page on the machines that have them, in bytes.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Size of the smallest page, in bytes.
 const PAGE_BYTES: usize = 4096;
 
 /// Bytes that are there already and lie in huge pages where the system grants them, so that neither page

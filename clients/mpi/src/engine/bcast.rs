@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_selector::Overlap;
+use mgcomp_selector::{LinkFacts, Overlap};
 use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
 use super::{Compared, Kind, SEGMENT, Verdict};
@@ -93,15 +93,10 @@ impl Bcast<'_> {
         self.layer.seal(&self.way(), piece, message, Some(part_of))
     }
 
-    /// Where pieces go. The root makes each while the others decode the one before, so each takes as long as the link and half of what both
-    /// codecs take: what it takes in two segments, of which the link is the slowest stage.
+    /// Where pieces go.
     fn way(&self) -> To {
         let way = self.comm.way(Kind::Bcast, self.comm.next());
-        let halves = Overlap::Segments(SEGMENT as u64 / 2);
-        match way.link {
-            Some(link) if self.len > SEGMENT => To { link: link.with_overlap(halves).ok(), ..way },
-            _ => way,
-        }
+        To { link: way.link.map(|link| for_pieces_of(link, self.len)), ..way }
     }
 
     fn send_all(&self, raw: &[u8], first: usize, message: &mut [u8]) -> Result<Wire, Failure> {
@@ -192,6 +187,13 @@ impl Bcast<'_> {
     }
 }
 
+/// What a link is to the pieces of so much data. The root makes each while the others decode the one before, so each takes as long as the
+/// link and half of what both codecs take: what it takes in two segments, of which the link is the slowest stage.
+fn for_pieces_of(link: LinkFacts, len: usize) -> LinkFacts {
+    let halves = Overlap::Segments(SEGMENT as u64 / 2);
+    if len > SEGMENT { link.with_overlap(halves).unwrap_or(link) } else { link }
+}
+
 /// What was on the wire.
 struct Wire {
     verdict: Verdict,
@@ -212,5 +214,19 @@ impl Wire {
         self.took += started.elapsed();
         self.bytes += bytes;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_work_beside_each_other_where_there_is_more_than_one_piece() {
+        let link = LinkFacts::try_new(10.0, 20_000, Overlap::None).unwrap();
+        // A piece has 4 MiB.
+        assert_eq!(for_pieces_of(link, 4 << 20), link);
+        let halves = LinkFacts::try_new(10.0, 20_000, Overlap::Segments(2 << 20)).unwrap();
+        assert_eq!(for_pieces_of(link, (4 << 20) + 1), halves);
     }
 }
