@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::report::{Report, nanos};
 
-/// How many have ended when ranks tell each other what they took; the last time, it is over.
-const STAGES: [u64; 4] = [4, 8, 16, 32];
+/// How many have ended when ranks tell each other what they took; the last time, it is over,
+const STAGES: [u64; 5] = [4, 8, 16, 32, 64];
+/// and the time before, unless all that is missing is that it may be chance.
+const SURE_STAGES: usize = STAGES.len() - 1;
 /// So many of each way are enough to say what is slower, where the one takes so many times as long as the other.
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (FOUR, 1.15), (8, 1.05)];
 /// Of fewer, each may be disturbed.
@@ -23,6 +25,20 @@ pub(super) struct Contest {
     pub(super) coded: Vec<Duration>,
     /// What those were expected to become, as a part of their bytes: the sum, and of how many.
     fractions: (f64, u32),
+}
+
+/// What is no chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoChance {
+    /// That compression takes longer.
+    pub(super) slower: bool,
+    /// That it takes less time.
+    pub(super) pays: bool,
+}
+
+impl NoChance {
+    /// Whatever is found, as ranks have to that come to the same.
+    pub(super) const NOTHING_IS: Self = Self { slower: true, pays: true };
 }
 
 /// What all ranks together have seen.
@@ -67,34 +83,42 @@ impl Contest {
         Report { raw_ns: nanos(raw), coded_ns: nanos(coded), of_each: of_each as u64 }
     }
 
-    /// Whether those of this rank that are not raw took longer for more than chance: of all pairs of one and one, by 1.5 standard deviations of
-    /// what chance makes of them (Mann and Whitney).
-    pub(super) fn is_no_chance(&self) -> bool {
+    /// Which way took longer on this rank for more than chance: of all pairs of one and one, by 1.5 standard deviations of what
+    /// chance makes of them (Mann and Whitney).
+    pub(super) fn no_chance(&self) -> NoChance {
         let of_each = self.coded.len().min(self.raw.len());
         let (raw, coded) = (&self.raw[..of_each], &self.coded[..of_each]);
-        let longer: usize = coded.iter().map(|coded| raw.iter().filter(|raw| coded > raw).count()).sum();
+        let longer = |those: &[Duration], others: &[Duration]| -> usize {
+            those.iter().map(|one| others.iter().filter(|other| one > other).count()).sum()
+        };
         let pairs = (of_each * of_each) as f64;
-        longer as f64 >= pairs / 2.0 + 1.5 * (pairs * (2 * of_each + 1) as f64 / 12.0).sqrt()
+        let enough = pairs / 2.0 + 1.5 * (pairs * (2 * of_each + 1) as f64 / 12.0).sqrt();
+        NoChance { slower: longer(coded, raw) as f64 >= enough, pays: longer(raw, coded) as f64 >= enough }
     }
 
-    /// What follows from what the slowest ranks have seen. What is slower is found so only if it `is_no_chance`.
+    /// What follows from what the slowest ranks have seen, where that is `no_chance`. What is clear from two of each is none.
     pub(super) fn judge(
         &mut self,
         Report { raw_ns, coded_ns, of_each }: Report,
-        is_no_chance: bool,
+        no_chance: NoChance,
     ) -> Verdict {
         let (raw, coded) = (raw_ns as f64, coded_ns as f64);
         let count = if of_each >= 2 && raw_ns > LONG_NS { of_each.max(FOUR) } else { of_each };
         let factor = ENOUGH.iter().rev().find(|(enough, _)| count >= *enough).map(|(_, factor)| *factor);
         let [.., (all, _)] = ENOUGH;
-        match factor {
-            Some(factor) if coded * factor < raw => Verdict::Pays,
-            Some(factor) if coded > raw * factor && of_each >= FOUR && is_no_chance => Verdict::Slower,
-            _ if self.stage + 1 == STAGES.len() || of_each >= all => Verdict::Open,
-            _ => {
-                self.stage += 1;
-                Verdict::GoesOn
-            }
+        let pays = factor.is_some_and(|factor| coded * factor < raw);
+        let is_slower = factor.is_some_and(|factor| coded > raw * factor) && of_each >= FOUR;
+        let may_be_chance = pays && of_each >= FOUR && !no_chance.pays || is_slower && !no_chance.slower;
+        let is_over = of_each >= all || self.stage + 1 >= SURE_STAGES;
+        if pays && !may_be_chance {
+            Verdict::Pays
+        } else if is_slower && !may_be_chance {
+            Verdict::Slower
+        } else if is_over && !may_be_chance || self.stage + 1 == STAGES.len() {
+            Verdict::Open
+        } else {
+            self.stage += 1;
+            Verdict::GoesOn
         }
     }
 
@@ -118,25 +142,54 @@ mod tests {
 
     #[test]
     fn what_takes_longer_in_nearly_all_pairs_does_so_for_more_than_chance() {
-        let is_no_chance = |raw: &[u64], coded: &[u64]| {
+        let no_chance = |raw: &[u64], coded: &[u64]| {
             let times = |all: &[u64]| all.iter().map(|&ms| Duration::from_millis(ms)).collect();
-            Contest { raw: times(raw), coded: times(coded), ..Contest::default() }.is_no_chance()
+            let one = Contest { raw: times(raw), coded: times(coded), ..Contest::default() }.no_chance();
+            let other = Contest { raw: times(coded), coded: times(raw), ..Contest::default() }.no_chance();
+            assert_eq!((one.slower, one.pays), (other.pays, other.slower));
+            one
+        };
+        let is_slower = |raw, coded| {
+            let NoChance { slower, pays } = no_chance(raw, coded);
+            assert!(!(slower && pays));
+            slower
         };
         // Of 16 pairs, 8 + 1.5 × √(16 × 9 / 12) = 13.2 are needed.
-        assert!(is_no_chance(&[10, 20, 30, 40], &[50, 60, 70, 80]));
-        assert!(is_no_chance(&[10, 20, 30, 40], &[35, 45, 50, 60]), "3 + 4 + 4 + 4");
-        assert!(!is_no_chance(&[10, 20, 30, 40], &[25, 35, 50, 60]), "2 + 3 + 4 + 4");
-        assert!(!is_no_chance(&[10, 20, 30, 40], &[10, 20, 30, 1000]), "one that is disturbed");
-        assert!(!is_no_chance(&[10, 10, 10, 10], &[10, 10, 10, 10]));
-        assert!(!is_no_chance(&[50, 60, 70, 80], &[10, 20, 30, 40]));
+        assert!(is_slower(&[10, 20, 30, 40], &[50, 60, 70, 80]));
+        assert!(is_slower(&[10, 20, 30, 40], &[35, 45, 50, 60]), "3 + 4 + 4 + 4");
+        assert!(!is_slower(&[10, 20, 30, 40], &[25, 35, 50, 60]), "2 + 3 + 4 + 4");
+        assert!(!is_slower(&[10, 20, 30, 40], &[10, 20, 30, 1000]), "one that is disturbed");
+        assert!(!is_slower(&[10, 10, 10, 10], &[10, 10, 10, 10]));
+        assert!(!is_slower(&[50, 60, 70, 80], &[10, 20, 30, 40]));
+        assert!(no_chance(&[50, 60, 70, 80], &[10, 20, 30, 40]).pays);
         // As many of each: the fifth is left out.
-        assert!(is_no_chance(&[10, 20, 30, 40], &[50, 60, 70, 80, 0]));
+        assert!(is_slower(&[10, 20, 30, 40], &[50, 60, 70, 80, 0]));
+    }
+
+    #[test]
+    fn what_may_be_chance_takes_more_of_each_to_tell() {
+        let chance = NoChance { slower: false, pays: false };
+        let verdicts = |raw_ns, coded_ns, no_chance| {
+            let mut contest = Contest::default();
+            [4, 8, 8, 16, 32].map(|of_each| contest.judge(Report { raw_ns, coded_ns, of_each }, no_chance))
+        };
+        let goes_on = Verdict::GoesOn;
+        assert_eq!(verdicts(100, 120, chance), [goes_on, goes_on, goes_on, goes_on, Verdict::Open]);
+        assert_eq!(verdicts(120, 100, chance), [goes_on, goes_on, goes_on, goes_on, Verdict::Open]);
+        let sure = NoChance::NOTHING_IS;
+        assert_eq!(verdicts(100, 120, sure)[0], Verdict::Slower);
+        assert_eq!(verdicts(120, 100, sure)[0], Verdict::Pays);
+        assert_eq!(verdicts(100, 103, chance)[..2], [goes_on, Verdict::Open], "no difference");
+        // Only the other way is sure.
+        assert_eq!(verdicts(100, 120, NoChance { slower: false, pays: true })[0], goes_on);
+        assert_eq!(verdicts(120, 100, NoChance { slower: true, pays: false })[0], goes_on);
     }
 
     #[test]
     fn of_long_ones_fewer_are_enough_where_compression_pays() {
-        let verdict =
-            |raw_ns, coded_ns, of_each| Contest::default().judge(Report { raw_ns, coded_ns, of_each }, true);
+        let verdict = |raw_ns, coded_ns, of_each| {
+            Contest::default().judge(Report { raw_ns, coded_ns, of_each }, NoChance::NOTHING_IS)
+        };
         for (raw_ms, expected) in [(60, Verdict::Pays), (50, Verdict::GoesOn)] {
             let raw_ns = raw_ms * 1_000_000;
             assert_eq!(verdict(raw_ns, raw_ns * 10 / 12, 2), expected, "{raw_ms} ms");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mgcomp_selector::Reason;
 
 use super::Expected;
-use super::contest::{Contest, Verdict};
+use super::contest::{Contest, NoChance, Verdict};
 use super::report::{Report, nanos};
 
 /// What would take longer raw is not compared,
@@ -20,7 +20,7 @@ pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
 /// The comparison after the next starts after so many times as many, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
-const NOTHING: (u64, u64) = (2, 2048);
+const NOTHING: (u64, u64) = (2, 512);
 const OPEN: (u64, u64) = (2, 512);
 /// What is shorter than that before the next comparison is no rest.
 const SHORTEST_REST: u64 = 7;
@@ -36,6 +36,8 @@ pub(crate) struct Course {
     start: u64,
     /// The one that is under way.
     contest: Option<Contest>,
+    /// Whether the last time there was nothing to compare.
+    had_nothing: bool,
     /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took; nothing if that
     /// was clearly less than raw bytes take.
     wanted: Option<(Duration, Duration)>,
@@ -104,7 +106,15 @@ impl Raw {
 impl Default for Course {
     fn default() -> Self {
         // Not the very first: all is cold then.
-        Self { count: 0, start: 1, contest: None, wanted: None, slower: None, contradicted: 0 }
+        Self {
+            count: 0,
+            start: 1,
+            contest: None,
+            had_nothing: false,
+            wanted: None,
+            slower: None,
+            contradicted: 0,
+        }
     }
 }
 
@@ -176,20 +186,26 @@ impl Course {
 
     /// What all ranks that it takes have told, this one too.
     pub(crate) fn hear(&mut self, reports: &[Report]) {
-        self.follow(Report::of_slowest(reports), true);
+        self.follow(Report::of_slowest(reports), NoChance::NOTHING_IS);
     }
 
-    /// What this rank has seen, where no other has to come to the same: so what may be chance is none the slower.
-    pub(crate) fn hear_own(&mut self, report: Report) {
-        let is_no_chance = self.contest.as_ref().is_some_and(Contest::is_no_chance);
-        self.follow(report, is_no_chance);
+    /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and finds nothing that may be
+    /// chance.
+    pub(crate) fn hear_own(&mut self) {
+        if self.had_nothing && self.wanted.is_some() {
+            self.start = self.start.min(self.count);
+        }
+        if let Some(report) = self.report() {
+            let no_chance = self.contest.as_ref().map_or(NoChance::NOTHING_IS, Contest::no_chance);
+            self.follow(report, no_chance);
+        }
     }
 
-    fn follow(&mut self, told: Report, is_no_chance: bool) {
+    fn follow(&mut self, told: Report, no_chance: NoChance) {
         let Some(contest) = &mut self.contest else {
             return self.decide_to_compare(told);
         };
-        match contest.judge(told, is_no_chance) {
+        match contest.judge(told, no_chance) {
             Verdict::GoesOn => {}
             Verdict::Open => self.rest(OPEN),
             Verdict::Pays => {
@@ -207,13 +223,14 @@ impl Course {
     fn decide_to_compare(&mut self, told: Report) {
         let is_long = is_long(told.raw_ns, told.coded_ns);
         if told.of_each > 0 && !is_long {
-            (self.start, self.contest) = (self.count, Some(Contest::default()));
+            (self.start, self.contest, self.had_nothing) = (self.count, Some(Contest::default()), false);
             return;
         }
         if is_long {
             self.slower = None; // if only on some ranks
         }
         self.rest(NOTHING);
+        self.had_nothing = told.of_each == 0;
     }
 
     /// What was found slower may be no more. That is this rank's alone to say, and changes what it does until the next comparison.
@@ -233,7 +250,7 @@ impl Course {
 
     /// The comparison is over, or there is none.
     fn rest(&mut self, (times, most): (u64, u64)) {
-        (self.contest, self.wanted) = (None, None);
+        (self.contest, self.wanted, self.had_nothing) = (None, None, false);
         let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         self.start = self.count + more;
     }

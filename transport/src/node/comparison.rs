@@ -294,9 +294,7 @@ impl Line {
             // Where they follow each other without end, those were on their way in as much of that time.
             let others = if burst.ended < BURST { 0 } else { burst.others_ended };
             self.course.end(burst.way, took / (burst.ended + others), expected);
-            if let Some(report) = self.course.report() {
-                self.course.hear_own(report);
-            }
+            self.course.hear_own();
         }
     }
 }
