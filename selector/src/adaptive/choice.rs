@@ -199,10 +199,11 @@ impl Scene<'_> {
         };
         let mut trials = [None; 2];
         for known in hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm) {
-            let Some(hope) = self.hope(&known, raw_bytes, below) else { continue };
-            let (place, new) = (&mut trials[usize::from(hope.is_late)], (hope, known));
-            if place.as_ref().is_none_or(|old| is_sooner(&new, old)) {
-                *place = Some(new);
+            for hope in self.hopes(&known, raw_bytes, below).into_iter().flatten() {
+                let (place, new) = (&mut trials[usize::from(hope.is_late)], (hope, known));
+                if place.as_ref().is_none_or(|old| is_sooner(&new, old)) {
+                    *place = Some(new);
+                }
             }
         }
         let way = |known: &Known| self.way(known, raw_bytes);
@@ -292,11 +293,11 @@ impl Scene<'_> {
         Some(self.knowledge.corrected(algorithm, raw_bytes, times))
     }
 
-    /// What a codec may save of `below`, if anything; who does not try will never know. Nothing is tried where the operator's λ
-    /// decides.
-    fn hope(&self, known: &Known, raw_bytes: u64, below: f64) -> Option<Hope> {
+    /// What a codec may save of `below`, if anything; who does not try will never know. What was timed is also tried now and then, whatever
+    /// the odds. Nothing is tried where the operator's λ decides.
+    fn hopes(&self, known: &Known, raw_bytes: u64, below: f64) -> [Option<Hope>; 2] {
         if self.goal.lambda.is_some() {
-            return None;
+            return [None; 2];
         }
         let hope = |least: f64, is_late| {
             let saved = |of_the_way: f64| {
@@ -307,14 +308,13 @@ impl Scene<'_> {
             let since = if is_late { self.knowledge.since_timed(known.algorithm, raw_bytes) } else { 0 };
             (gain > 0.0).then_some(Hope { is_late, since, gain })
         };
-        match self.knowledge.timed(known.algorithm, raw_bytes) {
-            0 if self.knowledge.is_timed(known.algorithm) => {
-                hope(HOPED_ELSEWHERE, false).or_else(|| hope(HOPED_LATER, true))
-            }
-            0 => hope(HOPED, false),
-            1 => hope(HOPED_AGAIN, false).or_else(|| hope(HOPED_LATER, true)),
-            _ => hope(HOPED_LATER, true),
-        }
+        let least = match self.knowledge.timed(known.algorithm, raw_bytes) {
+            0 if !self.knowledge.is_timed(known.algorithm) => return [hope(HOPED, false), None],
+            0 => Some(HOPED_ELSEWHERE),
+            1 => Some(HOPED_AGAIN),
+            _ => None,
+        };
+        [least.and_then(|least| hope(least, false)), hope(HOPED_LATER, true)]
     }
 
     fn way(&self, known: &Known, raw_bytes: u64) -> Way {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mgcomp_codecs::Algorithm;
 
 use super::asked::Asked;
+use super::uses::warm_ns;
 use super::{Common, Goal, Paces, Sampled, Stream};
 use crate::adaptive::bands::band;
 use crate::adaptive::choices::Choices;
@@ -85,8 +86,8 @@ impl Stream {
         }
     }
 
-    /// Learns how long codecs took; returns how that compares with what was measured before all. The codecs that are
-    /// known well are looked at now and then only, but for trials.
+    /// Learns how long codecs took; returns how that compares with what was measured before all, but for what the first one for a while
+    /// takes longer. The codecs that are known well are looked at now and then only, but for trials.
     pub(in crate::adaptive) fn learn_times(
         &mut self,
         common: &Common<'_>,
@@ -96,15 +97,19 @@ impl Stream {
     ) -> Option<Paces> {
         let algorithm = decision.algorithm;
         let is_trial = matches!(decision.reason, Reason::Trial { .. });
+        let is_cold = self.uses.encoded(algorithm);
         if !self.knowledge.is_to_show_times(algorithm, facts.raw_bytes) && !is_trial {
             return None;
         }
         let fraction = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
         let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
-        let pace = |took: Option<Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
+        let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
+        let pace = |took: Option<Duration>, expected_ns: f64, ns: f64| {
+            took.map(|took| warm_ns(took.as_nanos() as f64, expected_ns, is_cold) / ns)
+        };
         let paces = Paces {
-            encode: pace(outcome.encode, measured.encode_ns),
-            decode: pace(outcome.decode, measured.decode_ns),
+            encode: pace(outcome.encode, expected.encode_ns, measured.encode_ns),
+            decode: pace(outcome.decode, expected.decode_ns, measured.decode_ns),
         };
         if !is_trial {
             let far_ns = common.config.drift * decision.predicted_ns.unwrap_or(0) as f64;
@@ -124,9 +129,11 @@ impl Stream {
     ) {
         let fraction = coded_bytes as f64 / facts.raw_bytes as f64;
         let measured = speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
-        if let Some(CodecTimes { decode_ns, .. }) = measured {
-            let pace = took.as_nanos() as f64 / decode_ns;
-            self.knowledge.learn_decoding(algorithm, facts.raw_bytes, pace);
+        let is_cold = self.uses.decoded(algorithm);
+        if let Some(measured) = measured {
+            let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
+            let warm_ns = warm_ns(took.as_nanos() as f64, expected.decode_ns, is_cold);
+            self.knowledge.learn_decoding(algorithm, facts.raw_bytes, warm_ns / measured.decode_ns);
             self.settle(algorithm);
         }
     }

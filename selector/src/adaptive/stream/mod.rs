@@ -5,6 +5,7 @@ mod learning;
 mod seen;
 mod sizes;
 mod trials;
+mod uses;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
@@ -13,6 +14,7 @@ use self::learning::OffTimes;
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use self::trials::Trials;
+use self::uses::Uses;
 use super::AdaptiveConfig;
 use super::budget::Budget;
 use super::choice::{Choice, Scene, Trial, Way};
@@ -64,6 +66,7 @@ pub(super) struct Stream {
     /// What was known before the last sample and since, as long as it is not known what its transfer became.
     moved: Option<Box<Moves>>,
     trials: Trials,
+    uses: Uses,
     /// The last sample has found other data.
     changed: bool,
     /// How far samples were from what their transfers became: the mean of logarithms, of which later ones count more.
@@ -160,6 +163,7 @@ impl Stream {
             under_way: UnderWay::default(),
             moved: None,
             trials: Trials::default(),
+            uses: Uses::default(),
             changed: false,
             sampled_off: 0.0,
             off_times: OffTimes::default(),
@@ -285,7 +289,10 @@ impl Stream {
             *guesses += 1;
             return (guess, Kind::Guess);
         }
-        let allowed = |trial: &&Trial| trials.allow(trial, choice, facts.raw_bytes, budget);
+        if let Some(way) = trials.once_more(choice, facts, goal) {
+            return (way, Kind::Trial);
+        }
+        let allowed = |trial: &&Trial| trials.allow(trial, choice, (facts.raw_bytes, goal), budget);
         chances.trials.iter().flatten().find(allowed).map_or(best, |trial| (trial.way, Kind::Trial))
     }
 
@@ -294,6 +301,7 @@ impl Stream {
         let transfer_ns = choice.best_ns(facts.raw_bytes);
         self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
         self.passed = self.passed.saturating_add(1);
+        self.uses.pass();
         if !choice.is_open() {
             return None; // whatever the data is
         }
