@@ -139,14 +139,14 @@ impl Budget {
         self.dear_at_once = self.quiet_share * cost * MOST_SAVED_FOR_DEAR;
     }
 
-    /// Whether a trial may lose so much; if so, it is paid for.
-    pub(super) fn allows_trial(&mut self, loss: f64, is_late: bool) -> bool {
-        let account = if is_late { &mut self.late_trials } else { &mut self.trials };
-        let allowed = loss <= *account;
-        if allowed {
-            *account -= loss;
-        }
-        allowed
+    /// Whether so many trials may lose so much each.
+    pub(super) const fn allows_trials(&self, times: f64, loss: f64, is_late: bool) -> bool {
+        times * loss <= if is_late { self.late_trials } else { self.trials }
+    }
+
+    /// Pays for a trial.
+    pub(super) const fn pay_trial(&mut self, loss: f64, is_late: bool) {
+        *if is_late { &mut self.late_trials } else { &mut self.trials } -= loss;
     }
 
     /// All that the first samples can say is known.
@@ -390,13 +390,23 @@ mod tests {
         assert_eq!((budget.share, budget.urgent_share), (0.01, 0.03));
     }
 
+    /// Makes a trial if it is allowed.
+    fn tries(budget: &mut Budget, loss: f64, is_late: bool) -> bool {
+        let allowed = budget.allows_trials(1.0, loss, is_late);
+        assert!(!budget.allows_trials(2.0, loss, is_late) || allowed);
+        if allowed {
+            budget.pay_trial(loss, is_late);
+        }
+        allowed
+    }
+
     #[test]
     fn trials_lose_their_share_and_no_more() {
         let mut budget = Budget::new(&CONFIG);
         let mut lost = |is_late| {
             let allowed = |_: &u32| {
                 budget.earn(100.0, false);
-                budget.allows_trial(10.0, is_late)
+                tries(&mut budget, 10.0, is_late)
             };
             (0..1000).filter(allowed).count()
         };
@@ -409,12 +419,13 @@ mod tests {
     fn trials_of_what_has_been_tried_are_paid_for_by_themselves() {
         let mut budget = Budget::new(&CONFIG);
         budget.earn(1000.0, false);
-        assert!(!budget.allows_trial(1.1, true) && budget.allows_trial(1.0, true));
-        assert!(!budget.allows_trial(0.1, true) && budget.allows_trial(10.0, false));
+        assert!(!tries(&mut budget, 1.1, true) && tries(&mut budget, 1.0, true));
+        assert!(!tries(&mut budget, 0.1, true) && tries(&mut budget, 10.0, false));
         // What is saved up is bounded: four transfers' time.
         (0..1_000_000).for_each(|_| budget.earn(1000.0, false));
-        assert!(!budget.allows_trial(4001.0, true) && !budget.allows_trial(4001.0, false));
-        assert!(budget.allows_trial(4000.0, true) && budget.allows_trial(4000.0, false));
+        assert!(!tries(&mut budget, 4001.0, true) && !tries(&mut budget, 4001.0, false));
+        assert!(!budget.allows_trials(2.0, 2001.0, true) && budget.allows_trials(2.0, 2000.0, true));
+        assert!(tries(&mut budget, 4000.0, true) && tries(&mut budget, 4000.0, false));
     }
 
     #[test]

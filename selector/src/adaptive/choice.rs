@@ -103,6 +103,11 @@ impl Choice {
 }
 
 impl Way {
+    /// The same of data of which another fraction is left; nothing if that is more than a tenth more.
+    pub(super) fn of_fraction(self, fraction: f64) -> Option<Self> {
+        (fraction <= 1.1 * self.fraction).then_some(Self { fraction, ..self })
+    }
+
     /// What a transfer is predicted to become.
     pub(super) fn coded_bytes(&self, framing: &Framing, raw_bytes: u64) -> f64 {
         match self.algorithm {

@@ -177,7 +177,7 @@ impl Knowledge {
         let encode = seen.encode.filter(|pace| pace.is_finite());
         if let Some(encode) = encode {
             // There are few trials, and what was before them may be long past.
-            move_to(&mut pace.encode, encode, if is_trial { 0 } else { pace.timed });
+            move_to(&mut pace.encode, encode, if is_trial { pace.timed.min(1) } else { pace.timed });
         }
         if encode.is_some() || is_trial {
             self.times = self.times.wrapping_add(1);

@@ -38,7 +38,9 @@
 //!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data that as much more is
 //!   likely to bring back ten times the loss, and on transfers that are short beside all that went before, for it may also be twice as
 //!   slow. Once more soon where little is missing, for times may be disturbed; and again now and then, for they may have been so for
-//!   long. First trials may lose 1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
+//!   long. Each is two in a row: a codec that was not used for 16 transfers takes longer the first time, for its code and its buffers are no
+//!   longer in the caches. So what it takes longer then is not learned, up to 50 µs, unless it never is used otherwise. First trials may lose
+//!   1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
 //!   less to hope for. Codecs that were not timed for 1,024 transfers are taken to have lost an eighth of what they were slower than
 //!   measured: else what was slow while the machine was busy would be given up for good.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
@@ -56,6 +58,7 @@ mod priors;
 mod sample;
 mod stream;
 mod streams;
+mod uses;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +73,7 @@ use self::model::Goal;
 use self::priors::Priors;
 use self::stream::{Ask, Common, Kind, LOST_AFTER, RECOVERY, Sampled, Stream};
 use self::streams::{Key, Streams};
+use self::uses::Uses;
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
 
@@ -87,6 +91,7 @@ pub struct Adaptive {
     priors: Priors,
     estimate_factor: f64,
     joint: Joint,
+    uses: Uses,
     /// Some stream has something to work out again once its transfer is on its way; so many outcomes are asked whether it is
     /// theirs.
     due: u32,
@@ -125,6 +130,7 @@ impl Adaptive {
             priors: Priors::default(),
             estimate_factor: 1.0,
             joint: Joint::new(&config),
+            uses: Uses::default(),
             due: 0,
             passed: 0,
         }
@@ -194,6 +200,7 @@ impl Policy for Adaptive {
         if stream.has_due(facts, goal) {
             self.due = LOST_AFTER;
         }
+        self.uses.pass();
         self.passed += 1;
         if self.passed == RECOVERY {
             self.passed = 0;
@@ -231,8 +238,10 @@ impl Policy for Adaptive {
         if decision.algorithm == Algorithm::None || facts.raw_bytes == 0 {
             return;
         }
+        let is_cold = self.uses.decoded(decision.algorithm);
         if let Some(stream) = self.streams.own(key(facts)) {
-            stream.learn_decoding(&self.speeds, facts, decision.algorithm, (coded_bytes, took));
+            let decoded = (coded_bytes, took);
+            stream.learn_decoding(&self.speeds, facts, decision.algorithm, decoded, is_cold);
         }
     }
 
@@ -245,12 +254,13 @@ impl Policy for Adaptive {
             return;
         }
         let goal = self.goal(facts);
+        let is_cold = tried != Algorithm::None && self.uses.encoded(tried);
         let (stream, common) = self.stream(facts);
         let streams = common.streams;
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(facts, took.as_nanos() as f64));
         let mut paces = None;
         if tried != Algorithm::None {
-            paces = stream.learn_times(&common, facts, decision, outcome);
+            paces = stream.learn_times(&common, facts, decision, outcome, is_cold);
             stream.learn_outcome(&common, facts, goal, decision, outcome);
         }
         let due = goal.filter(|goal| stream.has_due(facts, *goal));

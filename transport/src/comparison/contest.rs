@@ -6,7 +6,7 @@ use super::report::{Report, nanos};
 
 /// How many have ended when ranks tell each other what they took; the last time, it is over,
 const STAGES: [u64; 5] = [4, 8, 16, 32, 64];
-/// and the time before, unless all that is missing is that it may be chance.
+/// and the time before, unless all that is missing is that it may be chance, and a raw one is not felt.
 const SURE_STAGES: usize = STAGES.len() - 1;
 /// So many of each way are enough to say what is slower, where the one takes so many times as long as the other.
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (FOUR, 1.15), (8, 1.05)];
@@ -109,12 +109,12 @@ impl Contest {
         let pays = factor.is_some_and(|factor| coded * factor < raw);
         let is_slower = factor.is_some_and(|factor| coded > raw * factor) && of_each >= FOUR;
         let may_be_chance = pays && of_each >= FOUR && !no_chance.pays || is_slower && !no_chance.slower;
-        let is_over = of_each >= all || self.stage + 1 >= SURE_STAGES;
+        let (is_over, is_long) = (of_each >= all || self.stage + 1 >= SURE_STAGES, raw_ns > LONG_NS);
         if pays && !may_be_chance {
             Verdict::Pays
         } else if is_slower && !may_be_chance {
             Verdict::Slower
-        } else if is_over && !may_be_chance || self.stage + 1 == STAGES.len() {
+        } else if is_over && (!may_be_chance || is_long) || self.stage + 1 == STAGES.len() {
             Verdict::Open
         } else {
             self.stage += 1;
@@ -180,6 +180,9 @@ mod tests {
         assert_eq!(verdicts(100, 120, sure)[0], Verdict::Slower);
         assert_eq!(verdicts(120, 100, sure)[0], Verdict::Pays);
         assert_eq!(verdicts(100, 103, chance)[..2], [goes_on, Verdict::Open], "no difference");
+        // Of what takes more than 50 ms, no more than ever.
+        let long = verdicts(60_000_000, 66_000_000, chance);
+        assert_eq!(long[..2], [goes_on, Verdict::Open]);
         // Only the other way is sure.
         assert_eq!(verdicts(100, 120, NoChance { slower: false, pays: true })[0], goes_on);
         assert_eq!(verdicts(120, 100, NoChance { slower: true, pays: false })[0], goes_on);

@@ -20,7 +20,7 @@ pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
 /// The comparison after the next starts after so many times as many, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
-const NOTHING: (u64, u64) = (2, 512);
+const NOTHING: (u64, u64) = (2, 2048);
 const OPEN: (u64, u64) = (2, 512);
 /// What is shorter than that before the next comparison is no rest.
 const SHORTEST_REST: u64 = 7;
@@ -36,7 +36,7 @@ pub(crate) struct Course {
     start: u64,
     /// The one that is under way.
     contest: Option<Contest>,
-    /// Whether the last time there was nothing to compare.
+    /// Whether there was nothing to compare the last time.
     had_nothing: bool,
     /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took; nothing if that
     /// was clearly less than raw bytes take.
@@ -140,7 +140,7 @@ impl Course {
     pub(crate) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
         self.count += 1;
         let fraction = expected.fraction();
-        if expected.raw_bytes > 0 {
+        if expected.raw_bytes > 0 && expected.says_something() {
             let would_take = match way.raw() {
                 Some(_) => took,
                 // If all that takes time is the link.
@@ -189,8 +189,8 @@ impl Course {
         self.follow(Report::of_slowest(reports), NoChance::NOTHING_IS);
     }
 
-    /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and finds nothing that may be
-    /// chance.
+    /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and what it finds of four of each and
+    /// more is no chance.
     pub(crate) fn hear_own(&mut self) {
         if self.had_nothing && self.wanted.is_some() {
             self.start = self.start.min(self.count);

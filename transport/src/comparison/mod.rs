@@ -11,7 +11,7 @@
 //!   where compression takes a twentieth longer. What is clear is found sooner: by four of each where one way takes 1.15 times as
 //!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other, or 1.15 times and
 //!   more than 50 ms. Where one rank judges by itself, what is found of four and more has to be more than chance, too, and if that is all that is
-//!   missing there are up to 32 of each. What makes no difference stays as it was.
+//!   missing there are up to 32 of each, unless they take more than 50 ms. What makes no difference stays as it was.
 //! * **Seldom**: where compression pays, the next comparison is after eight times as many. Where there was nothing to compare ranks ask each
 //!   other ever more seldom; one that judges by itself compares as soon as there is something. Those that are expected to take more
 //!   than 50 ms raw are not compared: there codecs and link count for most, and a few raw ones would be felt. Up to 200 ms are, where that

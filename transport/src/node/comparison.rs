@@ -6,8 +6,8 @@
 //! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
 //!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)). Sends that are done before they were received tell nobody when that
 //!   is, and are not compared. All parts of a message are one.
-//! * **Not by chance**: a send also takes what the peer does before it receives it, raw or not. So what takes longer with compression has to do
-//!   so for more than chance. Where the peer's own work is most of it, there is no difference to find.
+//! * **Not by chance**: a send also takes what the peer does before it receives it, raw or not. So what takes longer or less with compression has
+//!   to do so for more than chance. Where the peer's own work is most of it, there is no difference to find.
 //! * **What is clear is not compared**: where the whole has taken less than half as long with compression as the link alone would take for the raw
 //!   bytes of all that went the same way between the two meanwhile. Raw ones would be felt then. Half, because a link that waits for cores
 //!   which run codecs looks slower than it is. Where it is the cores' own work, nothing is clear. Nor are those compared in which the

@@ -5,10 +5,10 @@ use std::time::Duration;
 use mgcomp_codecs::Algorithm;
 
 use super::asked::Asked;
-use super::uses::warm_ns;
 use super::{Common, Goal, Paces, Sampled, Stream};
 use crate::adaptive::bands::band;
 use crate::adaptive::choices::Choices;
+use crate::adaptive::uses::lesson_ns;
 use crate::speeds::{CodecTimes, Speeds};
 use crate::{CheapFacts, Decision, Outcome, Reason};
 
@@ -86,18 +86,18 @@ impl Stream {
         }
     }
 
-    /// Learns how long codecs took; returns how that compares with what was measured before all, but for what the first one for a while
-    /// takes longer. The codecs that are known well are looked at now and then only, but for trials.
+    /// Learns how long codecs took, as far as that is not for they were cold; returns how it compares with what was measured before all.
+    /// The codecs that are known well are looked at now and then only, but for trials.
     pub(in crate::adaptive) fn learn_times(
         &mut self,
         common: &Common<'_>,
         facts: &CheapFacts,
         decision: &Decision,
         outcome: &Outcome,
+        is_cold: bool,
     ) -> Option<Paces> {
         let algorithm = decision.algorithm;
         let is_trial = matches!(decision.reason, Reason::Trial { .. });
-        let is_cold = self.uses.encoded(algorithm);
         if !self.knowledge.is_to_show_times(algorithm, facts.raw_bytes) && !is_trial {
             return None;
         }
@@ -105,7 +105,7 @@ impl Stream {
         let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
         let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
         let pace = |took: Option<Duration>, expected_ns: f64, ns: f64| {
-            took.map(|took| warm_ns(took.as_nanos() as f64, expected_ns, is_cold) / ns)
+            Some(lesson_ns(took?.as_nanos() as f64, expected_ns, is_cold)? / ns)
         };
         let paces = Paces {
             encode: pace(outcome.encode, expected.encode_ns, measured.encode_ns),
@@ -115,25 +115,27 @@ impl Stream {
             let far_ns = common.config.drift * decision.predicted_ns.unwrap_or(0) as f64;
             self.compare_times((algorithm, facts.raw_bytes), measured, outcome, far_ns);
         }
-        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces, is_trial);
+        // What was seen and taught nothing was as if it had not been, of a trial, too.
+        let is_lesson = paces.encode.is_some() || outcome.encode.is_none();
+        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces, is_trial && is_lesson);
         Some(paces)
     }
 
-    /// Learns how long the peer has taken to decode a transfer.
+    /// Learns how long the peer has taken to decode a transfer, as far as that is not for its decoder was cold.
     pub(in crate::adaptive) fn learn_decoding(
         &mut self,
         speeds: &Speeds,
         facts: &CheapFacts,
         algorithm: Algorithm,
         (coded_bytes, took): (u64, Duration),
+        is_cold: bool,
     ) {
         let fraction = coded_bytes as f64 / facts.raw_bytes as f64;
         let measured = speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
-        let is_cold = self.uses.decoded(algorithm);
-        if let Some(measured) = measured {
-            let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
-            let warm_ns = warm_ns(took.as_nanos() as f64, expected.decode_ns, is_cold);
-            self.knowledge.learn_decoding(algorithm, facts.raw_bytes, warm_ns / measured.decode_ns);
+        let Some(measured) = measured else { return };
+        let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
+        if let Some(decode_ns) = lesson_ns(took.as_nanos() as f64, expected.decode_ns, is_cold) {
+            self.knowledge.learn_decoding(algorithm, facts.raw_bytes, decode_ns / measured.decode_ns);
             self.settle(algorithm);
         }
     }

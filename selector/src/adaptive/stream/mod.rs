@@ -5,7 +5,6 @@ mod learning;
 mod seen;
 mod sizes;
 mod trials;
-mod uses;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
@@ -14,7 +13,6 @@ use self::learning::OffTimes;
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use self::trials::Trials;
-use self::uses::Uses;
 use super::AdaptiveConfig;
 use super::budget::Budget;
 use super::choice::{Choice, Scene, Trial, Way};
@@ -66,7 +64,6 @@ pub(super) struct Stream {
     /// What was known before the last sample and since, as long as it is not known what its transfer became.
     moved: Option<Box<Moves>>,
     trials: Trials,
-    uses: Uses,
     /// The last sample has found other data.
     changed: bool,
     /// How far samples were from what their transfers became: the mean of logarithms, of which later ones count more.
@@ -163,7 +160,6 @@ impl Stream {
             under_way: UnderWay::default(),
             moved: None,
             trials: Trials::default(),
-            uses: Uses::default(),
             changed: false,
             sampled_off: 0.0,
             off_times: OffTimes::default(),
@@ -279,7 +275,7 @@ impl Stream {
 
     /// The way to take: the best one, or now and then another that might turn out better, if anybody sees whether it does.
     pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts, goal: Goal) -> (Way, Kind) {
-        let Self { choices, trials, budget, guesses, .. } = self;
+        let Self { choices, trials, budget, guesses, knowledge, .. } = self;
         let best = (choice.best, Kind::Best);
         let chances = choices[place(goal)].chances(facts.raw_bytes);
         let Some(chances) = chances.filter(|_| facts.is_observed && choice.is_open()) else {
@@ -289,8 +285,9 @@ impl Stream {
             *guesses += 1;
             return (guess, Kind::Guess);
         }
-        if let Some(way) = trials.once_more(choice, facts, goal) {
-            return (way, Kind::Trial);
+        if let Some(trial) = trials.once_more(choice, facts, goal, |tried| knowledge.latest_fraction(tried)) {
+            budget.pay_trial(trial.loss_ns(facts.raw_bytes), trial.is_late);
+            return (trial.way, Kind::Trial);
         }
         let allowed = |trial: &&Trial| trials.allow(trial, choice, (facts.raw_bytes, goal), budget);
         chances.trials.iter().flatten().find(allowed).map_or(best, |trial| (trial.way, Kind::Trial))
@@ -301,7 +298,7 @@ impl Stream {
         let transfer_ns = choice.best_ns(facts.raw_bytes);
         self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
         self.passed = self.passed.saturating_add(1);
-        self.uses.pass();
+        self.trials.tick();
         if !choice.is_open() {
             return None; // whatever the data is
         }

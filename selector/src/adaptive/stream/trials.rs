@@ -1,10 +1,13 @@
 //! When a stream may try what is not predicted to be best.
 
+use mgcomp_codecs::Algorithm;
+
 use super::LOST_AFTER;
 use crate::CheapFacts;
 use crate::adaptive::budget::Budget;
-use crate::adaptive::choice::{Choice, Trial, Way};
+use crate::adaptive::choice::{Choice, Trial};
 use crate::adaptive::model::Goal;
+use crate::adaptive::uses::COLD_AFTER;
 
 /// What a trial must be likely to save, as a multiple of what it loses: who tries is also wrong about how long things stay as they are,
 /// and about longer transfers by what shorter ones take.
@@ -13,10 +16,8 @@ const WORTHWHILE: f64 = 10.0;
 /// So where there are shorter transfers as well, it is tried on one of them first.
 const BRIEF: f64 = 1.0 / 32.0;
 
-/// Who is tried is tried so often, one right after the other: the first time a codec takes longer than it does from then on.
+/// Who is tried is tried so often, one soon after the other: the first time a codec takes longer than it does from then on.
 const TRIES: f64 = 2.0;
-/// The second may have so many transfers of other lengths before it.
-const SOON: u32 = 4;
 
 /// What decides about trials, beside their account.
 #[derive(Clone, Debug, Default)]
@@ -25,15 +26,16 @@ pub(super) struct Trials {
     alike_bytes: f64,
     /// What all transfers have taken.
     all_ns: f64,
-    /// Transfers since a trial that nothing was heard of.
+    /// Transfers since the last trial, while nothing was heard of so many.
     trying: Option<u32>,
+    under_way: u32,
     again: Option<Again>,
 }
 
 /// A trial that is to be made once more.
 #[derive(Clone, Debug)]
 struct Again {
-    way: Way,
+    trial: Trial,
     raw_bytes: u64,
     goal: Goal,
     /// Transfers that may go by until then.
@@ -41,14 +43,21 @@ struct Again {
 }
 
 impl Trials {
-    /// Takes account of a transfer.
+    /// A transfer comes. After too many of other lengths a codec is cold again.
+    pub(super) fn tick(&mut self) {
+        if let Some(again) = &mut self.again {
+            match again.left.checked_sub(1) {
+                Some(left) => again.left = left,
+                None => self.again = None,
+            }
+        }
+    }
+
+    /// Takes account of a transfer for which anything might be better than the raw form.
     pub(super) fn pass(&mut self, raw_bytes: u64, transfer_ns: f64) {
         self.alike_bytes += raw_bytes as f64;
         self.all_ns += transfer_ns;
         self.trying = self.trying.map(|transfers| transfers.saturating_add(1));
-        if let Some(again) = &mut self.again {
-            again.left = again.left.saturating_sub(1);
-        }
     }
 
     /// The data is other data.
@@ -56,22 +65,38 @@ impl Trials {
         (self.alike_bytes, self.again) = (0.0, None);
     }
 
-    /// The trial under way has come back.
+    /// A trial under way has come back.
     pub(super) fn hear(&mut self) {
-        self.trying = None;
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            self.trying = None;
+        }
     }
 
-    /// What was just tried, for a transfer like that one, over the same link: that is paid for. Nothing if it is the best by now.
-    pub(super) fn once_more(&mut self, choice: &Choice, facts: &CheapFacts, goal: Goal) -> Option<Way> {
-        let Again { way, raw_bytes, goal: before, left } = self.again.as_ref()?;
-        let (way, is_over) = (*way, *left == 0 || choice.best.algorithm == way.algorithm);
-        let is_alike = facts.raw_bytes.abs_diff(*raw_bytes) <= raw_bytes / 4
-            && before.is_near(&goal)
-            && facts.allowed.contains(way.algorithm);
-        if is_over || is_alike {
-            self.again = None;
+    /// What was just tried, for a transfer like that one, over the same link, if it is not the best by now. `fraction` is what is left of
+    /// the data.
+    pub(super) fn once_more(
+        &mut self,
+        choice: &Choice,
+        facts: &CheapFacts,
+        goal: Goal,
+        fraction: impl Fn(Algorithm) -> Option<f64>,
+    ) -> Option<Trial> {
+        let Again { trial, raw_bytes, goal: before, .. } = self.again.as_ref()?;
+        if facts.raw_bytes.abs_diff(*raw_bytes) > raw_bytes / 4 {
+            return None;
         }
-        (is_alike && !is_over).then_some(way)
+        let (mut trial, algorithm) = (*trial, trial.way.algorithm);
+        let is_open = choice.promising.contains(algorithm) && choice.best.algorithm != algorithm;
+        let is_same = before.is_near(&goal) && facts.allowed.contains(algorithm);
+        self.again = None;
+        trial.way = trial.way.of_fraction(fraction(algorithm)?).filter(|_| is_open && is_same)?;
+        self.start();
+        Some(trial)
+    }
+
+    fn start(&mut self) {
+        (self.trying, self.under_way) = (Some(0), self.under_way + 1);
     }
 
     /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and `budget` can pay it. If so, it does.
@@ -83,17 +108,19 @@ impl Trials {
         (raw_bytes, goal): (u64, Goal),
         budget: &mut Budget,
     ) -> bool {
-        if self.trying.is_some_and(|transfers| transfers < LOST_AFTER) {
+        if self.trying.is_some_and(|transfers| transfers < LOST_AFTER) || self.again.is_some() {
             return false;
         }
-        let loss_ns = TRIES * trial.loss_ns(raw_bytes);
-        let is_worth_it = trial.worth_ns(self.alike_bytes) >= WORTHWHILE * loss_ns;
+        let loss_ns = trial.loss_ns(raw_bytes);
+        let is_worth_it = trial.worth_ns(self.alike_bytes) >= WORTHWHILE * TRIES * loss_ns;
         let is_brief = choice.ns(&trial.way, raw_bytes) <= BRIEF * self.all_ns;
         let allowed =
-            (trial.is_late || is_worth_it && is_brief) && budget.allows_trial(loss_ns, trial.is_late);
+            (trial.is_late || is_worth_it && is_brief) && budget.allows_trials(TRIES, loss_ns, trial.is_late);
         if allowed {
-            self.trying = Some(0);
-            self.again = Some(Again { way: trial.way, raw_bytes, goal, left: SOON });
+            budget.pay_trial(loss_ns, trial.is_late);
+            self.under_way = 0; // what was not heard of for so long is lost
+            self.start();
+            self.again = Some(Again { trial: *trial, raw_bytes, goal, left: COLD_AFTER });
         }
         allowed
     }

@@ -231,6 +231,11 @@ fn one_that_judges_by_itself_compares_as_soon_as_there_is_something() {
     let compared = (0..8).filter(|_| one(&mut course, (100, 120), HALF) == Way::Raw(Raw::Timed)).count();
     assert_eq!(compared, 4);
     assert!(matches!(one(&mut course, (100, 120), HALF), Way::Raw(Raw::Slower { .. })));
+    // What is only tried is nothing, and says nothing.
+    let mut course = Course::default();
+    (0..1000).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
+    let tried = Expected { learning_bytes: HALF.raw_bytes, ..HALF };
+    (0..40).for_each(|_| assert_eq!(one(&mut course, (100, 120), tried), Way::Free));
     // Not where there was something: where compression pays, the next comparison is as late as ever.
     let mut course = Course::default();
     (0..1000).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
@@ -261,14 +266,14 @@ fn one_that_judges_by_itself_finds_what_noise_hides() {
 #[test]
 fn where_nothing_is_compressed_ranks_ask_ever_more_seldom() {
     let (mut course, mut asked) = (Course::default(), Vec::new());
-    while course.count < 3000 {
+    while course.count < 7000 {
         let start = course.start;
         assert_eq!(one(&mut course, (100, 120), NOTHING_WANTED), Way::Free);
         if course.start != start {
             asked.push(course.count);
         }
     }
-    assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 2560]);
+    assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144]);
 }
 
 /// Whether one is compared that takes so many microseconds.
