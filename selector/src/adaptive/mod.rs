@@ -38,8 +38,9 @@
 //!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data that as much more is
 //!   likely to bring back ten times the loss, and on transfers that are short beside all that went before, for it may also be twice as
 //!   slow. Once more soon where little is missing, for times may be disturbed; and again now and then, for they may have been so for
-//!   long. Each is two in a row: a codec that was not used for 16 transfers takes longer the first time, for its code and its buffers are no
-//!   longer in the caches. So what it takes longer then is not learned, up to 50 µs, unless it never is used otherwise. First trials may lose
+//!   long. Each is three in a row: a codec that was not used for 16 transfers takes longer the first two times, for its code is no longer
+//!   in the caches, and its buffers may be new to the system. So what it takes longer then is not learned, up to 50 µs and 1 ns for a raw byte or
+//!   1 ms, unless it never is used otherwise. First trials may lose
 //!   1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
 //!   less to hope for. Codecs that were not timed for 1,024 transfers are taken to have lost an eighth of what they were slower than
 //!   measured: else what was slow while the machine was busy would be given up for good.

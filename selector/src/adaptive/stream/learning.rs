@@ -105,7 +105,7 @@ impl Stream {
         let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
         let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
         let pace = |took: Option<Duration>, expected_ns: f64, ns: f64| {
-            Some(lesson_ns(took?.as_nanos() as f64, expected_ns, is_cold)? / ns)
+            Some(lesson_ns(took?.as_nanos() as f64, expected_ns, facts.raw_bytes, is_cold)? / ns)
         };
         let paces = Paces {
             encode: pace(outcome.encode, expected.encode_ns, measured.encode_ns),
@@ -134,7 +134,9 @@ impl Stream {
         let measured = speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
         let Some(measured) = measured else { return };
         let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
-        if let Some(decode_ns) = lesson_ns(took.as_nanos() as f64, expected.decode_ns, is_cold) {
+        if let Some(decode_ns) =
+            lesson_ns(took.as_nanos() as f64, expected.decode_ns, facts.raw_bytes, is_cold)
+        {
             self.knowledge.learn_decoding(algorithm, facts.raw_bytes, decode_ns / measured.decode_ns);
             self.settle(algorithm);
         }

@@ -7,17 +7,17 @@ use crate::CheapFacts;
 use crate::adaptive::budget::Budget;
 use crate::adaptive::choice::{Choice, Trial};
 use crate::adaptive::model::Goal;
-use crate::adaptive::uses::COLD_AFTER;
+use crate::adaptive::uses::{COLD_AFTER, WARMING};
 
-/// What a trial must be likely to save, as a multiple of what it loses: who tries is also wrong about how long things stay as they are,
+/// What a trial must be likely to save, as a multiple of what it loses each time: who tries is also wrong about how long things stay as they are,
 /// and about longer transfers by what shorter ones take.
 const WORTHWHILE: f64 = 10.0;
 /// A codec that was hardly timed may take twice as long as predicted: its trial is predicted to take no more than this part of all time.
 /// So where there are shorter transfers as well, it is tried on one of them first.
 const BRIEF: f64 = 1.0 / 32.0;
 
-/// Who is tried is tried so often, one soon after the other: the first time a codec takes longer than it does from then on.
-const TRIES: f64 = 2.0;
+/// Who is tried is tried so often, one soon after the other: the first times a codec takes longer than it does from then on.
+const TRIES: u32 = WARMING + 1;
 
 /// What decides about trials, beside their account.
 #[derive(Clone, Debug, Default)]
@@ -32,12 +32,14 @@ pub(super) struct Trials {
     again: Option<Again>,
 }
 
-/// A trial that is to be made once more.
+/// A trial that is to be made again.
 #[derive(Clone, Debug)]
 struct Again {
     trial: Trial,
     raw_bytes: u64,
     goal: Goal,
+    /// So often.
+    times: u32,
     /// Transfers that may go by until then.
     left: u32,
 }
@@ -82,21 +84,20 @@ impl Trials {
         goal: Goal,
         fraction: impl Fn(Algorithm) -> Option<f64>,
     ) -> Option<Trial> {
-        let Again { trial, raw_bytes, goal: before, .. } = self.again.as_ref()?;
-        if facts.raw_bytes.abs_diff(*raw_bytes) > raw_bytes / 4 {
-            return None;
-        }
-        let (mut trial, algorithm) = (*trial, trial.way.algorithm);
+        let is_alike = |again: &mut Again| facts.raw_bytes.abs_diff(again.raw_bytes) <= again.raw_bytes / 4;
+        let Again { mut trial, goal: before, times, .. } = self.again.take_if(is_alike)?;
+        let algorithm = trial.way.algorithm;
         let is_open = choice.promising.contains(algorithm) && choice.best.algorithm != algorithm;
-        let is_same = before.is_near(&goal) && facts.allowed.contains(algorithm);
-        self.again = None;
+        let is_same = before.is_similar(&goal) && facts.allowed.contains(algorithm);
         trial.way = trial.way.of_fraction(fraction(algorithm)?).filter(|_| is_open && is_same)?;
-        self.start();
+        self.start(trial, facts.raw_bytes, goal, times - 1);
         Some(trial)
     }
 
-    fn start(&mut self) {
+    /// Makes a trial, and so many more.
+    fn start(&mut self, trial: Trial, raw_bytes: u64, goal: Goal, times: u32) {
         (self.trying, self.under_way) = (Some(0), self.under_way + 1);
+        self.again = (times > 0).then_some(Again { trial, raw_bytes, goal, times, left: COLD_AFTER });
     }
 
     /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and `budget` can pay it. If so, it does.
@@ -112,15 +113,14 @@ impl Trials {
             return false;
         }
         let loss_ns = trial.loss_ns(raw_bytes);
-        let is_worth_it = trial.worth_ns(self.alike_bytes) >= WORTHWHILE * TRIES * loss_ns;
+        let is_worth_it = trial.worth_ns(self.alike_bytes) >= WORTHWHILE * loss_ns;
         let is_brief = choice.ns(&trial.way, raw_bytes) <= BRIEF * self.all_ns;
-        let allowed =
-            (trial.is_late || is_worth_it && is_brief) && budget.allows_trials(TRIES, loss_ns, trial.is_late);
+        let allowed = (trial.is_late || is_worth_it && is_brief)
+            && budget.allows_trials(f64::from(TRIES), loss_ns, trial.is_late);
         if allowed {
             budget.pay_trial(loss_ns, trial.is_late);
             self.under_way = 0; // what was not heard of for so long is lost
-            self.start();
-            self.again = Some(Again { trial: *trial, raw_bytes, goal, left: COLD_AFTER });
+            self.start(*trial, raw_bytes, goal, TRIES - 1);
         }
         allowed
     }
