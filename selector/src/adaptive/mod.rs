@@ -36,14 +36,14 @@
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed here might be up to twice as fast as measured on other data. What may save most then, by how
 //!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data that as much more is
-//!   likely to bring back ten times the loss, and on transfers that are short beside all that went before, for it may also be twice as
+//!   likely to bring back ten times the loss of one, and on transfers that are short beside all that went before, for it may also be twice as
 //!   slow. Once more soon where little is missing, for times may be disturbed; and again now and then, for they may have been so for
-//!   long. Each is three in a row: a codec that was not used for 16 transfers takes longer the first two times, for its code is no longer
-//!   in the caches, and its buffers may be new to the system. So what it takes longer then is not learned, up to 50 µs and 1 ns for a raw byte or
-//!   1 ms, unless it never is used otherwise. First trials may lose
-//!   1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
+//!   long. First trials may lose 1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
 //!   less to hope for. Codecs that were not timed for 1,024 transfers are taken to have lost an eighth of what they were slower than
 //!   measured: else what was slow while the machine was busy would be given up for good.
+//! * **Cold codecs**: one that was not used for 16 transfers takes longer the first two times, for its code is no longer in the
+//!   caches, and its buffers may be new to the system. What it takes longer then, up to 50 µs and 1 ns for a raw byte or 1 ms, is not learned,
+//!   unless most of its uses are like that; and each trial is three in a row.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
@@ -255,7 +255,14 @@ impl Policy for Adaptive {
             return;
         }
         let goal = self.goal(facts);
-        let is_cold = tried != Algorithm::None && self.uses.encoded(tried);
+        let is_cold = match (tried, outcome.encode) {
+            (Algorithm::None, _) => false,
+            (_, Some(_)) => self.uses.encoded(tried, matches!(decision.reason, Reason::Trial { .. })),
+            (_, None) => {
+                self.uses.passed_on(tried);
+                false
+            }
+        };
         let (stream, common) = self.stream(facts);
         let streams = common.streams;
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(facts, took.as_nanos() as f64));

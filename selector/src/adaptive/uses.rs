@@ -11,8 +11,12 @@ pub(super) const COLD_AFTER: u32 = 16;
 pub(super) const WARMING: u32 = 2;
 /// What a codec may take longer meanwhile, in nanoseconds: for itself, for each byte of memory that nobody has touched before, and at most.
 const COLD: (f64, f64, f64) = (50_000.0, 1.0, 1e6);
-/// A codec that was cold in more uses, and never warm between them, takes what it takes.
+/// A codec that was cold in so many more uses than it was warm takes what it takes.
 const MOST_COLD: u32 = 6;
+/// So many are remembered.
+const REMEMBERED_COLD: u32 = 2 * MOST_COLD;
+/// Of what nobody has seen the codec at work on, no more are the first ones of their peers.
+const MOST_UNSEEN: u32 = 16;
 
 /// When each codec was last used, in transfers of all streams.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +29,12 @@ pub(super) struct Uses {
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     last: Option<u32>,
-    /// How often it was used since it last was not for a while.
+    /// How often it was seen at work since it last was not used for a while, and how often it was used and not seen.
     since: u32,
-    /// How many uses were cold since the last one that was not.
+    unseen: u32,
+    /// How many more were cold than warm.
     cold: u32,
-    /// Of how many of those, whose decoders were cold, too, nothing was heard, and when the last one was.
+    /// Of how many of the cold ones, whose decoders were cold, too, nothing was heard, and when the last one was.
     decoders: u32,
     decoder: u32,
 }
@@ -40,18 +45,37 @@ impl Uses {
         self.passed = self.passed.wrapping_add(1);
     }
 
-    /// A transfer was encoded. Returns whether what it took longer may be for it was one of the first for a while.
-    pub(super) fn encoded(&mut self, algorithm: Algorithm) -> bool {
-        let codec = &mut self.codecs[usize::from(algorithm.number())];
-        let is_first = codec.last.is_none_or(|last| self.passed.wrapping_sub(last) > COLD_AFTER);
-        codec.last = Some(self.passed);
-        codec.since = if is_first { 1 } else { codec.since.saturating_add(1) };
-        codec.cold = if codec.since <= WARMING { codec.cold.saturating_add(1) } else { 0 };
-        let is_cold = (1..=MOST_COLD).contains(&codec.cold);
-        if is_cold {
-            (codec.decoders, codec.decoder) = (codec.decoders + 1, self.passed);
+    /// A transfer was encoded. Returns whether what it took longer may be for it was one of the first for a while. Those of a trial are
+    /// meant to be cold but for the last.
+    pub(super) fn encoded(&mut self, algorithm: Algorithm, is_trial: bool) -> bool {
+        let passed = self.passed;
+        let codec = self.used(algorithm);
+        codec.since = codec.since.saturating_add(1);
+        codec.cold = if codec.since <= WARMING {
+            (codec.cold + 1).min(REMEMBERED_COLD)
+        } else {
+            codec.cold.saturating_sub(if is_trial { WARMING } else { 1 })
+        };
+        codec.note_decoder(passed)
+    }
+
+    /// A transfer is sent as it was encoded for another peer, or nobody has seen what encoding took.
+    pub(super) fn passed_on(&mut self, algorithm: Algorithm) {
+        let passed = self.passed;
+        let codec = self.used(algorithm);
+        codec.unseen = codec.unseen.saturating_add(1);
+        if codec.unseen <= MOST_UNSEEN {
+            codec.note_decoder(passed);
         }
-        is_cold
+    }
+
+    fn used(&mut self, algorithm: Algorithm) -> &mut Use {
+        let codec = &mut self.codecs[usize::from(algorithm.number())];
+        if codec.last.is_none_or(|last| self.passed.wrapping_sub(last) > COLD_AFTER) {
+            (codec.since, codec.unseen) = (0, 0);
+        }
+        codec.last = Some(self.passed);
+        codec
     }
 
     /// A peer has told of a transfer that it has decoded. Returns whether that may have been one of the first for a while.
@@ -62,6 +86,17 @@ impl Uses {
         }
         let is_cold = codec.decoders > 0;
         codec.decoders = codec.decoders.saturating_sub(1);
+        is_cold
+    }
+}
+
+impl Use {
+    /// A decoder is as cold as the encoder. Returns whether that is.
+    fn note_decoder(&mut self, passed: u32) -> bool {
+        let is_cold = self.since <= WARMING && self.cold <= MOST_COLD;
+        if is_cold {
+            (self.decoders, self.decoder) = (self.decoders.saturating_add(1), passed);
+        }
         is_cold
     }
 }
@@ -83,7 +118,7 @@ mod tests {
 
     fn encoded(uses: &mut Uses, after: u32, algorithm: Algorithm) -> bool {
         (0..after).for_each(|_| uses.pass());
-        uses.encoded(algorithm)
+        uses.encoded(algorithm, false)
     }
 
     #[test]
@@ -102,8 +137,45 @@ mod tests {
         let mut uses = Uses::default();
         let cold = [(); 8].map(|()| encoded(&mut uses, 20, Algorithm::Xp));
         assert_eq!(cold, [true, true, true, true, true, true, false, false]);
-        assert!((0..2).all(|_| !encoded(&mut uses, 1, Algorithm::Xp)));
-        assert!(encoded(&mut uses, 20, Algorithm::Xp), "it was warm since");
+        // Nor is it cold where it is warm now and then.
+        let cold = (0..8).flat_map(|_| [20, 1, 1]).map(|after| encoded(&mut uses, after, Algorithm::Xp));
+        assert_eq!(cold.filter(|is_cold| *is_cold).count(), 0);
+        // Most uses are warm again.
+        (0..20).for_each(|_| _ = encoded(&mut uses, 1, Algorithm::Xp));
+        assert!(encoded(&mut uses, 20, Algorithm::Xp));
+    }
+
+    #[test]
+    fn trials_stay_cold_as_often_as_the_last_of_each_is_warm() {
+        let mut uses = Uses::default();
+        let mut tried = |afters: [u32; 3]| {
+            afters.map(|after| {
+                (0..after).for_each(|_| uses.pass());
+                uses.encoded(Algorithm::Xp, true)
+            })
+        };
+        for _ in 0..20 {
+            assert_eq!(tried([200, 1, 1]), [true, true, false]);
+        }
+        // Between those of many other streams, none ever is.
+        let cold = [(); 4].map(|()| tried([200, 32, 32]));
+        assert_eq!(cold, [[true; 3], [true; 3], [false; 3], [false; 3]]);
+    }
+
+    #[test]
+    fn what_is_encoded_for_several_peers_finds_as_many_cold_decoders() {
+        let mut uses = Uses::default();
+        assert!(encoded(&mut uses, 1, Algorithm::Xp));
+        (0..3).for_each(|_| uses.passed_on(Algorithm::Xp));
+        assert_eq!([(); 5].map(|()| uses.decoded(Algorithm::Xp)), [true, true, true, true, false]);
+        assert!(encoded(&mut uses, 1, Algorithm::Xp), "it is the second");
+        assert!(!encoded(&mut uses, 1, Algorithm::Xp));
+        uses.passed_on(Algorithm::Xp);
+        assert_eq!([(); 2].map(|()| uses.decoded(Algorithm::Xp)), [true, false]);
+        // Where nobody ever sees it at work, not for ever.
+        let mut uses = Uses::default();
+        (0..100).for_each(|_| uses.passed_on(Algorithm::Zvc));
+        assert_eq!((0..100).filter(|_| uses.decoded(Algorithm::Zvc)).count(), 16);
     }
 
     #[test]

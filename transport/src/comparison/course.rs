@@ -36,8 +36,9 @@ pub(crate) struct Course {
     start: u64,
     /// The one that is under way.
     contest: Option<Contest>,
-    /// Whether there was nothing to compare the last time.
+    /// Whether there was nothing to compare the last time, and whether compression paid.
     had_nothing: bool,
+    paid: bool,
     /// What the last one would take raw that the policy wanted to compress since the last comparison, and what it took; nothing if that
     /// was clearly less than raw bytes take.
     wanted: Option<(Duration, Duration)>,
@@ -111,6 +112,7 @@ impl Default for Course {
             start: 1,
             contest: None,
             had_nothing: false,
+            paid: false,
             wanted: None,
             slower: None,
             contradicted: 0,
@@ -186,35 +188,39 @@ impl Course {
 
     /// What all ranks that it takes have told, this one too.
     pub(crate) fn hear(&mut self, reports: &[Report]) {
-        self.follow(Report::of_slowest(reports), NoChance::NOTHING_IS);
+        self.follow(Report::of_slowest(reports), NoChance::NOTHING_IS, PAYS);
     }
 
     /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and what it finds of four of each and
-    /// more is no chance.
+    /// more is no chance. That compression pays is looked at twice before it counts for long: what comes first may be disturbed.
     pub(crate) fn hear_own(&mut self) {
         if self.had_nothing && self.wanted.is_some() {
             self.start = self.start.min(self.count);
         }
         if let Some(report) = self.report() {
             let no_chance = self.contest.as_ref().map_or(NoChance::NOTHING_IS, Contest::no_chance);
-            self.follow(report, no_chance);
+            self.follow(report, no_chance, if self.paid { PAYS } else { OPEN });
         }
     }
 
-    fn follow(&mut self, told: Report, no_chance: NoChance) {
+    fn follow(&mut self, told: Report, no_chance: NoChance, where_it_pays: (u64, u64)) {
         let Some(contest) = &mut self.contest else {
             return self.decide_to_compare(told);
         };
         match contest.judge(told, no_chance) {
             Verdict::GoesOn => {}
-            Verdict::Open => self.rest(OPEN),
+            Verdict::Open => {
+                self.paid = false;
+                self.rest(OPEN);
+            }
             Verdict::Pays => {
-                self.slower = None;
-                self.rest(PAYS);
+                (self.slower, self.paid) = (None, true);
+                self.rest(where_it_pays);
             }
             Verdict::Slower => {
                 let (Report { coded_ns, raw_ns, .. }, fraction) = (told, contest.fraction());
                 (self.slower, self.contradicted) = (Some(Slower { coded_ns, raw_ns, fraction }), 0);
+                self.paid = false;
                 self.rest(OPEN);
             }
         }

@@ -74,7 +74,7 @@ impl Stream {
         if !surprising && !trial {
             return;
         }
-        // What was tried is no first trial any more, even if nothing has moved.
+        // What was tried, and not for being cold alone, is no first trial any more, even if nothing has moved.
         let best = self.choose_as_before(common, facts, goal).map(|choice| choice.best.algorithm);
         if surprising {
             (self.urgent, self.pause) = (true, 0);
