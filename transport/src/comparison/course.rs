@@ -22,8 +22,13 @@ pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
 const PAYS: (u64, u64) = (8, 4096);
 const NOTHING: (u64, u64) = (2, 2048);
 const OPEN: (u64, u64) = (2, 512);
+/// The same on a rank that judges by itself, where none was to be compressed any more once they were compared.
+const NONE_OF_EACH: (u64, u64) = (2, 32);
 /// What is shorter than that before the next comparison is no rest.
 const SHORTEST_REST: u64 = 7;
+/// Data is other data where it becomes so many times what it did, and so much of the raw bytes less.
+const LESS: f64 = 0.75;
+const LESS_OF_RAW: f64 = 0.05;
 /// What was found no longer counts after so many in a row that show it.
 const CONTRADICTED: u32 = 4;
 
@@ -188,7 +193,7 @@ impl Course {
 
     /// What all ranks that it takes have told, this one too.
     pub(crate) fn hear(&mut self, reports: &[Report]) {
-        self.follow(Report::of_slowest(reports), NoChance::NOTHING_IS, PAYS);
+        self.follow(Report::of_slowest(reports), None);
     }
 
     /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and what it finds of four of each and
@@ -199,23 +204,25 @@ impl Course {
         }
         if let Some(report) = self.report() {
             let no_chance = self.contest.as_ref().map_or(NoChance::NOTHING_IS, Contest::no_chance);
-            self.follow(report, no_chance, if self.paid { PAYS } else { OPEN });
+            self.follow(report, Some(no_chance));
         }
     }
 
-    fn follow(&mut self, told: Report, no_chance: NoChance, where_it_pays: (u64, u64)) {
+    /// `own` is what is no chance where this rank judges by itself.
+    fn follow(&mut self, told: Report, own: Option<NoChance>) {
         let Some(contest) = &mut self.contest else {
             return self.decide_to_compare(told);
         };
-        match contest.judge(told, no_chance) {
+        match contest.judge(told, own.unwrap_or(NoChance::NOTHING_IS)) {
             Verdict::GoesOn => {}
             Verdict::Open => {
                 self.paid = false;
-                self.rest(OPEN);
+                self.rest(if own.is_some() && told.of_each == 0 { NONE_OF_EACH } else { OPEN });
             }
             Verdict::Pays => {
+                let counts_for_long = own.is_none() || self.paid;
                 (self.slower, self.paid) = (None, true);
-                self.rest(where_it_pays);
+                self.rest(if counts_for_long { PAYS } else { OPEN });
             }
             Verdict::Slower => {
                 let (Report { coded_ns, raw_ns, .. }, fraction) = (told, contest.fraction());
@@ -242,8 +249,9 @@ impl Course {
     /// What was found slower may be no more. That is this rank's alone to say, and changes what it does until the next comparison.
     fn contradict(&mut self, fraction: Option<f64>, took: Duration) {
         let Some(slower) = self.slower else { return };
-        let is_other = fraction.is_some_and(|fraction| fraction < 0.75 * slower.fraction)
-            || is_long(nanos(took), slower.coded_ns);
+        let is_less =
+            |fraction: f64| fraction < LESS * slower.fraction && slower.fraction - fraction > LESS_OF_RAW;
+        let is_other = fraction.is_some_and(is_less) || is_long(nanos(took), slower.coded_ns);
         self.note_contradiction(is_other);
     }
 

@@ -236,6 +236,13 @@ fn one_that_judges_by_itself_compares_as_soon_as_there_is_something() {
     (0..1000).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
     let tried = Expected { learning_bytes: HALF.raw_bytes, ..HALF };
     (0..40).for_each(|_| assert_eq!(one(&mut course, (100, 120), tried), Way::Free));
+    // Nor does it take long where none was to be compressed once that began.
+    let mut course = Course::default();
+    (0..1000).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
+    assert_eq!(one(&mut course, (100, 120), HALF), Way::Free);
+    (0..32).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
+    assert!((0..32).all(|_| one(&mut course, (100, 120), HALF) == Way::Free));
+    assert_ne!(course.begin(), Way::Free);
     // Not where there was something: where compression pays, a second look is taken after 512, and the next is as late as ever.
     let mut course = Course::default();
     (0..1000).for_each(|_| _ = one(&mut course, (100, 120), NOTHING_WANTED));
@@ -340,6 +347,13 @@ fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
             ));
         }
         assert_eq!(one(&mut course, (100, 120), HALF) == Way::Free, ends);
+    }
+    // What is little anyway is no other data for being half of that: 60 instead of 105 are less than 50 less.
+    for (coded_bytes, ends) in [(60, false), (50, true)] {
+        let mut course = slower();
+        course.slower.as_mut().unwrap().fraction = 0.105;
+        (0..4).for_each(|_| _ = one(&mut course, (100, 120), expecting(coded_bytes)));
+        assert_eq!(course.slower.is_none(), ends, "{coded_bytes}");
     }
     let mut course = slower();
     for _ in 0..3 {
