@@ -9,13 +9,12 @@ use crate::adaptive::choice::{Choice, Trial};
 use crate::adaptive::model::Goal;
 use crate::adaptive::uses::{COLD_AFTER, WARMING};
 
-/// What a trial must be likely to save, as a multiple of what it loses each time: who tries is also wrong about how long things stay as they are,
-/// and about longer transfers by what shorter ones take.
+/// What a trial must be likely to save, as a multiple of what it loses each time: who tries is also wrong about how long things stay
+/// as they are, and about longer transfers by what shorter ones take.
 const WORTHWHILE: f64 = 10.0;
 /// A codec that was hardly timed may take twice as long as predicted: its trial is predicted to take no more than this part of all time.
 /// So where there are shorter transfers as well, it is tried on one of them first.
 const BRIEF: f64 = 1.0 / 32.0;
-
 /// Who is tried is tried so often, one soon after the other: the first times a codec takes longer than it does from then on.
 const TRIES: u32 = WARMING + 1;
 
