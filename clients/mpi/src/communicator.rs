@@ -18,8 +18,8 @@ use crate::mpi::Mpi;
 use crate::rate::Rate;
 use crate::types::Comm;
 
-/// So many communicators of the program have a second one for messages between two ranks; what is exchanged in pairs on the
-/// others is left as it is. MPIs have few to give, MPICH about 2,000, and a program ends where it asks for one more.
+/// So many communicators of the program have a second one for messages between two ranks; on the others broadcasts alone are carried
+/// out here. MPIs have few to give, MPICH about 2,000, and a program ends where it asks for one more.
 const MOST_SHADOWS: u32 = 256;
 
 thread_local! {
@@ -119,6 +119,11 @@ impl Communicator {
     /// The rank behind this one.
     pub(crate) fn next(&self) -> c_int {
         (self.rank + 1) % self.size
+    }
+
+    /// The rank before this one.
+    pub(crate) fn before(&self) -> c_int {
+        (self.rank + self.size - 1) % self.size
     }
 
     /// The others, in the order in which this rank meets them: in step s, rank r meets rank s − r, so all are in pairs all the

@@ -93,17 +93,6 @@ impl Data {
         layer.pack(self, &mut bytes)?;
         Ok(bytes)
     }
-
-    /// Where bytes that come are to be put, if it is one piece of host memory.
-    #[allow(clippy::mut_from_ref)] // the bytes are the program's, not those of this
-    fn room(&self, shape: &Shape) -> Option<&mut [u8]> {
-        if self.len(shape) == 0 {
-            return Some(&mut []);
-        }
-        // SAFETY: the program has as many bytes there, and lends them to be written.
-        self.is_plain(shape)
-            .then(|| unsafe { slice::from_raw_parts_mut(self.address.cast(), self.len(shape)) })
-    }
 }
 
 impl Bytes<'_> {
@@ -121,7 +110,7 @@ impl Bytes<'_> {
 #[derive(Debug)]
 pub(crate) struct Landing<'a> {
     data: &'a Data,
-    /// Where bytes wait that must be brought to where they belong.
+    /// Where bytes wait that must be brought to where they belong; none where that is one piece of host memory.
     staged: Option<Vec<u8>>,
     shape: Shape,
 }
@@ -140,9 +129,12 @@ impl<'a> Landing<'a> {
 
     /// Where all the bytes go.
     pub(crate) fn room(&mut self) -> &mut [u8] {
+        let len = self.len();
         match &mut self.staged {
             Some(staged) => staged,
-            None => self.data.room(&self.shape).unwrap_or_default(),
+            None if len == 0 => &mut [],
+            // SAFETY: it is one piece of host memory, where the program has as many bytes, and lends them to be written.
+            None => unsafe { slice::from_raw_parts_mut(self.data.address.cast(), len) },
         }
     }
 

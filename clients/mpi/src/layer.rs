@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{OsString, c_int};
+use std::ops::RangeInclusive;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -20,6 +21,7 @@ use crate::blocks::Blocks;
 use crate::calls::loaded;
 use crate::communicator::{Communicator, copy, delete, is_freed};
 use crate::data::{Data, Landing};
+use crate::engine::pieces::Pieces;
 use crate::failure::Failure;
 use crate::mpi::{Mpi, Shape};
 use crate::pool::Pool;
@@ -30,6 +32,8 @@ use crate::version::Version;
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.
 const GATE_VARIABLE: &str = "MGCOMP_MPI_GATE";
+/// What says how long the first piece of a block is, in bytes; without it, that is found out.
+const PIECE_VARIABLE: &str = "MGCOMP_MPI_PIECE";
 /// What says that reductions are carried out here as well.
 const REDUCTIONS_VARIABLE: &str = "MGCOMP_MPI_REDUCTIONS";
 /// After so long, it is said that other ranks are waited for at the beginning.
@@ -49,6 +53,8 @@ pub(crate) struct Layer {
     pub(crate) gate: u64,
     /// Reductions that are carried out here; none if nobody has asked for that.
     pub(crate) reductions: Option<Reductions>,
+    /// How data is cut.
+    pub(crate) pieces: Pieces,
     pub(crate) pool: Pool,
     pub(crate) counts: Counts,
     /// A communicator of this process alone: packing needs one.
@@ -148,7 +154,7 @@ impl Layer {
         let world = mpi.constants.comm_world;
         let (ranks, rank) = mpi.position(world)?;
         let asked = Asked::from_env();
-        // What can fail comes before the ranks agree: one that fails alone is one that does not want it.
+        // What can fail on one rank alone comes before the ranks agree: that one does not want it then.
         let made = mpi.keyval(copy, delete).and_then(|keyval| Ok((keyval, mpi.own()?)));
         let agreed = agree(&mpi, ranks, rank, &asked, made.is_ok())?;
         let (keyval, own) = made?;
@@ -156,12 +162,16 @@ impl Layer {
             mpi.free(own);
             return Ok(None);
         }
-        let Asked { settings, gate, reductions } = asked;
+        let Asked { settings, gate, piece, reductions } = asked;
+        let pieces = match piece {
+            Some(piece) => Pieces::with_first(piece),
+            None => Pieces::measured(&mpi, world, ranks as usize)?,
+        };
         let settings = settings.unwrap_or_default();
         let position = Position { rank: Rank(rank as u32), ranks: ranks as u32 };
         let source = &loaded().source;
         let family = source.family().map_or("?", |family| family.name());
-        tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, reductions, "mgcomp {}", env!("CARGO_PKG_VERSION"));
+        tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, reductions, first_piece = pieces.first(), "mgcomp {}", env!("CARGO_PKG_VERSION"));
         let known = || source.family().and_then(|family| family.reductions(source));
         Ok(Some(Self {
             mpi,
@@ -169,6 +179,7 @@ impl Layer {
             keyval,
             gate,
             reductions: reductions.then(known).flatten(),
+            pieces,
             pool: Pool::default(),
             counts: Counts::default(),
             own,
@@ -344,15 +355,19 @@ struct Asked {
     /// None if something of it makes no sense.
     settings: Option<EnvSettings>,
     gate: u64,
+    /// Bytes of a first piece, if that is said.
+    piece: Option<usize>,
     reductions: bool,
 }
 
 impl Asked {
     fn from_env() -> Self {
         let settings = EnvSettings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
-        let gate = number_from_env();
+        let gate = number_from_env(GATE_VARIABLE, 1..=u64::MAX);
+        let (shortest, longest) = Pieces::LENGTHS.into_inner();
+        let piece = number_from_env(PIECE_VARIABLE, shortest as u64..=longest as u64);
         let reductions = switch_from_env();
-        let settings = settings.filter(|_| gate.is_some() && reductions.is_some());
+        let settings = settings.filter(|_| gate.is_some() && piece.is_some() && reductions.is_some());
         match &settings {
             None => tracing::error!("mgcomp does nothing in this process"),
             Some(settings) if settings.off => {
@@ -363,7 +378,8 @@ impl Asked {
             }
             Some(_) => {}
         }
-        Self { settings, gate: gate.unwrap_or(GATE), reductions: reductions.unwrap_or(false) }
+        let (gate, reductions) = (gate.flatten().unwrap_or(GATE), reductions.unwrap_or(false));
+        Self { settings, gate, piece: piece.flatten().map(|piece| piece as usize), reductions }
     }
 
     fn is_on(&self) -> bool {
@@ -371,14 +387,16 @@ impl Asked {
     }
 }
 
-/// The gate; none if what is said makes no sense.
-fn number_from_env() -> Option<u64> {
-    let Some(asked) = from_env(GATE_VARIABLE) else { return Some(GATE) };
-    let gate = asked.to_str().and_then(|asked| asked.parse().ok()).filter(|gate| *gate > 0);
-    if gate.is_none() {
-        tracing::error!("{GATE_VARIABLE}={asked:?} is no number of bytes");
+/// A number of bytes, if anything is said of it; none if what is said makes no sense.
+fn number_from_env(variable: &str, sensible: RangeInclusive<u64>) -> Option<Option<u64>> {
+    let Some(asked) = from_env(variable) else { return Some(None) };
+    let number =
+        asked.to_str().and_then(|asked| asked.parse().ok()).filter(|number| sensible.contains(number));
+    if number.is_none() {
+        let (least, most) = sensible.into_inner();
+        tracing::error!("{variable}={asked:?} is no number of bytes from {least} to {most}");
     }
-    gate
+    number.map(Some)
 }
 
 /// Whether reductions are wanted; none if what is said makes no sense.
@@ -401,7 +419,8 @@ fn from_env(variable: &str) -> Option<OsString> {
 /// Whether all ranks of the world want the same, and can.
 fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Result<bool, Failure> {
     let is_on = asked.is_on() && can;
-    let switches = u64::from(is_on) | u64::from(asked.reductions) << 1;
+    let piece = asked.piece.unwrap_or(0) as u64;
+    let switches = u64::from(is_on) | u64::from(asked.reductions) << 1 | piece << 2;
     let own = [Version::own().word(), asked.gate, switches];
     let own: Vec<u8> = own.into_iter().flat_map(u64::to_le_bytes).collect();
     let mut all = vec![0; own.len() * ranks as usize];
@@ -413,7 +432,7 @@ fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Resu
     let differs = all.chunks(own.len()).position(|other| other != own);
     if let (Some(other), 0) = (differs, rank) {
         tracing::error!(
-            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0, or one of them cannot begin"
+            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE}, {PIECE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0, or one of them cannot begin"
         );
     }
     Ok(is_on && differs.is_none())

@@ -1,4 +1,4 @@
-//! How fast a communicator's messages travel, as receivers see it.
+//! How fast a communicator's blocks travel as they are, as receivers see it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_selector::{CheapFacts, Decision};
 
-use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Report, Way, length_class};
+use crate::comparison::{Course, Expected, Known, LEAST_BYTES, LONG_BYTES, Report, Way, length_class};
 
 pub use crate::comparison::REPORT_LEN;
 
@@ -24,6 +24,8 @@ pub struct Comparisons<K> {
 #[derive(Debug)]
 pub struct UnderWay {
     way: Way,
+    /// Bytes of all of it.
+    bytes: u64,
     /// What the policy expected of what this rank sends for it.
     expected: Cell<Expected>,
 }
@@ -57,10 +59,10 @@ impl<K: Copy + Eq + Hash> Comparisons<K> {
     ) -> Result<T, E> {
         let class = (kind, length_class(bytes));
         if bytes < LEAST_BYTES {
-            return work(&UnderWay { way: Way::Free, expected: Cell::default() });
+            return work(&UnderWay { way: Way::Free, bytes, expected: Cell::default() });
         }
         let way = self.lock().meet(class).begin();
-        let collective = UnderWay { way, expected: Cell::default() };
+        let collective = UnderWay { way, bytes, expected: Cell::default() };
         let started = Instant::now();
         let done = work(&collective);
         let took = started.elapsed();
@@ -102,9 +104,9 @@ impl<K: Copy + Eq + Hash> Default for Comparisons<K> {
 impl PartOf<'_> {
     /// What becomes of a decision on the message. `is_looked_at`: a sample was taken for that.
     pub(super) fn decide(&self, facts: &CheapFacts, decision: Decision, is_looked_at: bool) -> Decision {
-        let UnderWay { way, expected } = self.collective;
+        let UnderWay { way, bytes, expected } = self.collective;
         let mut noted = Expected::default();
-        let is_faster = noted.note(facts, &decision, is_looked_at);
+        let is_faster = noted.note(facts, &decision, is_looked_at && *bytes < LONG_BYTES);
         if !self.is_first {
             (noted.known_bytes, noted.coded_bytes) = (0, 0);
         }
@@ -237,13 +239,14 @@ mod tests {
 
     #[test]
     fn what_is_expected_is_that_of_first_parts() {
-        let expected = |is_first| {
-            let collective = UnderWay { way: Way::Free, expected: Cell::default() };
+        let expected_of = |bytes, is_first| {
+            let collective = UnderWay { way: Way::Free, bytes, expected: Cell::default() };
             for is_first in [true, is_first] {
                 PartOf { collective: &collective, is_first }.decide(&FACTS, FASTEST, !is_first);
             }
             collective.expected.get()
         };
+        let expected = |is_first| expected_of(LONG_BYTES - 1, is_first);
         // Half a MiB of one; what is looked at takes longer wherever it is.
         let all = Expected {
             sent_bytes: 2 * LEN,
@@ -255,6 +258,11 @@ mod tests {
         let of_first = Expected { known_bytes: LEN, coded_bytes: LEN / 2, learning_bytes: LEN, ..all };
         assert_eq!(expected(false), of_first);
         assert_eq!(expected(true), Expected { known_bytes: 2 * LEN, coded_bytes: LEN, ..all });
+        assert_eq!(
+            expected_of(LONG_BYTES, false),
+            Expected { learning_bytes: 0, ..of_first },
+            "beside what is long"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use mgcomp_codecs::Algorithm;
 use mgcomp_selector::{CheapFacts, Decision, Reason};
 
 /// Beside what is as long, a look at a sample takes no time.
-const LONG_BYTES: u64 = 4 << 20;
+pub(crate) const LONG_BYTES: u64 = 4 << 20;
 
 /// What this rank sends for something, and what the policy expected of that where it found compression faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

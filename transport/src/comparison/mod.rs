@@ -27,7 +27,7 @@ mod known;
 mod report;
 
 pub(crate) use self::course::{Course, LONGEST_UNFELT, Raw, Way};
-pub(crate) use self::expected::Expected;
+pub(crate) use self::expected::{Expected, LONG_BYTES};
 pub(crate) use self::known::Known;
 pub use self::report::REPORT_LEN;
 pub(crate) use self::report::Report;

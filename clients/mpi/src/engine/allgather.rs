@@ -1,27 +1,27 @@
-//! Allgather: all tell in 8 bytes each how long their messages are, then exchange these. If nobody has anything to gain, the
-//! program's own call follows.
+//! Allgather: all tell in a byte each whether they gain by messages. If nobody does, the program's own call follows, else their pieces go
+//! around in a ring.
 
 use std::ffi::c_int;
 use std::time::Instant;
 
 use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
-use super::{Compared, Kind, Verdict};
+use super::pieces::{Cut, Pieces};
+use super::ring::Ring;
+use super::{Compared, Kind, Message, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
-use crate::data::{Bytes, Data, Landing};
+use crate::data::{Bytes, Data};
 use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::Shape;
 
-/// Memory for what comes from all ranks at once.
-const AT_ONCE: usize = 256 << 20;
-/// Pieces are no longer than this, however few ranks there are,
-const LONGEST: usize = 16 << 20;
-/// and no shorter than this. With more ranks than fit then, MPI is left alone.
-const SHORTEST: usize = 64 << 10;
-/// In place of a length: the data is in the memory of a device.
-const ON_DEVICE: u64 = u64::MAX;
+/// What a rank says of its block: it is better left as it is,
+const AS_IT_IS: u8 = 0;
+/// its first piece is compressed,
+const COMPRESSED: u8 = 1;
+/// or it is in the memory of a device, and MPI has to do it all.
+const ON_DEVICE: u8 = 2;
 
 /// Brings the blocks of all ranks to all. `own` is what this rank has, if that is not in its block already.
 pub(crate) fn allgather(
@@ -55,19 +55,15 @@ pub(super) fn allgather_part(
 }
 
 /// An allgather under way.
-struct Allgather<'a> {
-    layer: &'a Layer,
-    comm: &'a Communicator,
+pub(super) struct Allgather<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) comm: &'a Communicator,
     blocks: &'a Blocks,
-    shape: Shape,
+    pub(super) shape: Shape,
     /// What this rank has, and what that is like; none if it is in its block already.
     own: Option<(&'a Data, Shape)>,
     /// Bytes of all blocks.
     total: u64,
-    /// Rounds that the longest of them takes.
-    rounds: usize,
-    /// Bytes of each rank in one round.
-    piece: usize,
 }
 
 impl<'a> Allgather<'a> {
@@ -92,13 +88,8 @@ impl<'a> Allgather<'a> {
                 Some((own, own_shape))
             }
         };
-        let piece = LONGEST.min(AT_ONCE / comm.size as usize);
-        if piece < SHORTEST {
-            return Ok(None);
-        }
         let total = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
-        let rounds = longest.len(&shape).div_ceil(piece);
-        Ok(Some(Self { layer, comm, blocks, shape, own, total, rounds, piece }))
+        Ok(Some(Self { layer, comm, blocks, shape, own, total }))
     }
 
     /// Returns what MPI's own call did, where that was better, and whether all came.
@@ -124,39 +115,32 @@ impl<'a> Allgather<'a> {
 
     /// `None` if the program's own call is better, which all ranks agree on.
     fn run(&self, own: &Bytes<'_>, collective: &UnderWay) -> Result<Option<Came>, Failure> {
-        let Self { blocks, shape, .. } = self;
-        let all: Vec<Data> = (0..self.comm.size).map(|rank| blocks.block(rank, shape)).collect();
-        let mut landings: Vec<Option<Landing<'_>>> = Vec::new();
-        let mut message = self.layer.pool.take(Coder::max_len(self.piece));
-        let mut came = Ok(());
-        for round in 0..self.rounds {
-            let sealed = self.seal(own, round, &mut message, collective)?;
-            let word = sealed.map_or(if own.as_slice().is_none() { ON_DEVICE } else { 0 }, |len| len as u64);
-            let words = self.words(word)?;
-            if round == 0 {
-                let is_plain = words.iter().all(|word| *word == 0) || words.contains(&ON_DEVICE);
-                self.layer.count(!is_plain && sealed.is_some());
-                if is_plain {
-                    self.layer.pool.give(message);
-                    return Ok(None);
-                }
-                landings = self.landings(&all);
-            }
-            let raw = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
-            let to_send = sealed.map_or(raw, |len| &message[..len]);
-            let lens = all.iter().map(|data| piece_len(data.len(shape), round, self.piece));
-            let counts = self.counts(&words, lens)?;
-            came = came.and(self.exchange(to_send, &words, &counts, round, &mut landings)?);
-        }
-        self.layer.pool.give(message);
-        let finish = || landings.into_iter().flatten().try_for_each(|landing| landing.finish(self.layer));
-        Ok(Some(came.and_then(|()| finish())))
+        let mut cut = self.layer.pieces.cut();
+        let raw = own.as_slice().unwrap_or_default();
+        let mut buffer = self.layer.pool.take(Coder::max_len(cut.next(raw.len()).len()));
+        let sealed =
+            self.seal(&raw[cut.next(raw.len())], &mut buffer, PartOf { collective, is_first: true })?;
+        let words = self.words(match (own.as_slice(), sealed) {
+            (None, _) => ON_DEVICE,
+            (Some(_), None) => AS_IT_IS,
+            (Some(_), Some(_)) => COMPRESSED,
+        })?;
+        let is_plain = !words.contains(&COMPRESSED) || words.contains(&ON_DEVICE);
+        let shadow = if is_plain { None } else { self.comm.shadow(self.layer)? };
+        self.layer.count(shadow.is_some() && sealed.is_some());
+        let Some(shadow) = shadow else {
+            self.layer.pool.give(buffer);
+            return Ok(None);
+        };
+        let first = self.message(raw, &mut cut, buffer, sealed)?;
+        let all: Vec<Data> = (0..self.comm.size).map(|rank| self.blocks.block(rank, &self.shape)).collect();
+        Ring::new(self, shadow, collective, raw, cut, &all).run(first).map(Some)
     }
 
-    /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round is counted already.
+    /// Counts this rank's block, which is so long and has gone by the program's own call; its first piece is counted already.
     fn leave(&self, own: &Bytes<'_>, len: usize) {
-        let counted_len = own.as_slice().map_or(0, |raw| piece_len(raw.len(), 0, self.piece));
-        self.layer.coder.sent_raw(&self.way(), len - counted_len);
+        let counted_len = own.as_slice().map_or(0, |raw| self.layer.pieces.cut().next(raw.len()).len());
+        self.layer.coder.sent_raw(&self.way(len), len - counted_len);
     }
 
     /// Counts the blocks of the others, which have come by that.
@@ -167,97 +151,52 @@ impl<'a> Allgather<'a> {
         }
     }
 
-    /// Where the blocks of the others go.
-    fn landings<'d>(&self, all: &'d [Data]) -> Vec<Option<Landing<'d>>> {
-        let is_other = |rank| rank != self.comm.rank as usize;
-        let landing = |(rank, data)| is_other(rank).then(|| Landing::new(data, self.shape));
-        all.iter().enumerate().map(landing).collect()
-    }
-
-    /// How many bytes come from each rank, if that can be.
-    fn counts(&self, words: &[u64], lens: impl Iterator<Item = usize>) -> Result<Vec<c_int>, Failure> {
-        let count = |(word, len): (&u64, usize)| {
-            let (most, found) = (Coder::max_len(len) as u64, if *word == 0 { len as u64 } else { *word });
-            let count = c_int::try_from(found).ok().filter(|_| found <= most);
-            count.ok_or(Failure::Length { expected: most, found })
-        };
-        words.iter().zip(lens).map(count).collect()
-    }
-
-    /// The length of the message for this rank's piece of a round, if it has one that gains by it.
-    fn seal(
+    /// Seals a piece of this rank's; returns the length of the message, if there is anything to gain by it.
+    pub(super) fn seal(
         &self,
-        own: &Bytes<'_>,
-        round: usize,
+        piece: &[u8],
         message: &mut [u8],
-        collective: &UnderWay,
+        part_of: PartOf<'_>,
     ) -> Result<Option<usize>, Failure> {
-        let piece = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
         if piece.is_empty() {
             return Ok(None);
         }
-        let part_of = PartOf { collective, is_first: round == 0 };
-        self.layer.seal(&self.way(), piece, message, Some(part_of))
+        self.layer.seal(&self.way(piece.len()), piece, message, Some(part_of))
     }
 
-    fn way(&self) -> To {
-        self.comm.way(Kind::Allgather, self.comm.next())
+    /// The message of this rank's next piece, which was sealed like that; none if there are no more.
+    pub(super) fn message(
+        &self,
+        raw: &[u8],
+        cut: &mut Cut,
+        mut buffer: Vec<u8>,
+        sealed: Option<usize>,
+    ) -> Result<Option<Message>, Failure> {
+        let piece = cut.next(raw.len());
+        if piece.is_empty() {
+            self.layer.pool.give(buffer);
+            return Ok(None);
+        }
+        let raw_len = piece.len();
+        let len = match sealed {
+            Some(len) => len,
+            None => self.layer.seal_raw(&raw[piece], &mut buffer)?,
+        };
+        cut.pass(raw_len, len);
+        Ok(Some(Message { buffer, len }))
+    }
+
+    /// Where a piece of so many bytes goes.
+    fn way(&self, piece: usize) -> To {
+        let way = self.comm.way(Kind::Allgather, self.comm.next());
+        let len = self.blocks.len(self.comm.rank, self.shape.size) as usize;
+        To { link: way.link.map(|link| Pieces::link(link, piece, len)), ..way }
     }
 
     /// The words of all ranks.
-    fn words(&self, own: u64) -> Result<Vec<u64>, Failure> {
-        let mut all = vec![0; 8 * self.comm.size as usize];
-        self.layer.mpi.allgather(&own.to_le_bytes(), &mut all, self.comm.comm)?;
-        Ok(all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    fn words(&self, own: u8) -> Result<Vec<u8>, Failure> {
+        let mut all = vec![0; self.comm.size as usize];
+        self.layer.mpi.allgather(&[own], &mut all, self.comm.comm)?;
+        Ok(all)
     }
-
-    /// Exchanges a round.
-    fn exchange(
-        &self,
-        own: &[u8],
-        words: &[u64],
-        counts: &[c_int],
-        round: usize,
-        landings: &mut [Option<Landing<'_>>],
-    ) -> Result<Came, Failure> {
-        let total: usize = counts.iter().map(|count| *count as usize).sum();
-        let mut room = self.layer.pool.take(total);
-        let started = Instant::now();
-        self.layer.mpi.allgatherv(own, &mut room, counts, self.comm.comm)?;
-        self.comm.rate.learn(total - own.len(), started.elapsed());
-        let (mut rest, mut came) = (&room[..], Ok(()));
-        for (rank, landing) in landings.iter_mut().enumerate() {
-            let (message, behind) = rest.split_at(counts[rank] as usize);
-            rest = behind;
-            if let Some(landing) = landing {
-                let begin = (round * self.piece).min(landing.len());
-                let len = piece_len(landing.len(), round, self.piece);
-                let piece = &mut landing.room()[begin..begin + len];
-                came = came.and(self.take(rank as c_int, words[rank], message, piece));
-            }
-        }
-        self.layer.pool.give(room);
-        Ok(came)
-    }
-
-    /// Takes the piece of another rank.
-    fn take(&self, from: c_int, word: u64, message: &[u8], piece: &mut [u8]) -> Result<(), Failure> {
-        if word != 0 {
-            return self.layer.open(self.comm, from, message, piece);
-        }
-        piece.copy_from_slice(message);
-        self.layer.coder.received_raw(self.comm.peer(from), piece.len());
-        Ok(())
-    }
-}
-
-/// The bytes of a round; none if there are no more.
-fn piece_of(bytes: &[u8], round: usize, piece: usize) -> &[u8] {
-    let begin = (round * piece).min(bytes.len());
-    &bytes[begin..begin + piece_len(bytes.len(), round, piece)]
-}
-
-/// How many they are, of `len`.
-fn piece_len(len: usize, round: usize, piece: usize) -> usize {
-    len.saturating_sub(round * piece).min(piece)
 }

@@ -1,14 +1,16 @@
-//! Broadcast: the root says in 8 bytes how long the first message is, or that the data follows as it is.
+//! Broadcast: the root says in 8 bytes how long the first message is, or that the data follows as it is. Messages go from rank to rank where
+//! they are many, else by broadcasts of MPI's.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_selector::{LinkFacts, Overlap};
 use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
-use super::{Compared, Kind, SEGMENT, Verdict};
+use super::chain::Chain;
+use super::pieces::{Cut, Pieces};
+use super::{Compared, Kind, Message, Verdict};
 use crate::communicator::Communicator;
-use crate::data::{Bytes, Data, Landing};
+use crate::data::{Data, Landing};
 use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::Shape;
@@ -43,76 +45,96 @@ pub(crate) fn bcast(
 }
 
 /// A broadcast under way.
-struct Bcast<'a> {
-    layer: &'a Layer,
-    comm: &'a Communicator,
-    root: c_int,
+pub(super) struct Bcast<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) comm: &'a Communicator,
+    pub(super) root: c_int,
     collective: &'a UnderWay,
     /// Bytes of the data.
-    len: usize,
+    pub(super) len: usize,
 }
 
 impl Bcast<'_> {
     fn send(&self, data: &Data, shape: &Shape, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
         let bytes = data.bytes(shape, self.layer)?;
-        let tell = if self.comm.rate.is_wanted() { TELL } else { 0 };
-        let mut message = self.layer.pool.take(Coder::max_len(SEGMENT));
-        let first = self.seal_first(&bytes, &mut message)?;
-        self.layer.count(first.is_some());
-        self.word(first.unwrap_or(0) as u64 | tell)?;
-        let sent = match (first, bytes.as_slice()) {
-            (Some(first), Some(raw)) => self.send_all(raw, first, &mut message),
-            (_, raw) => {
-                let counted_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
-                let rest = self.len - counted_len;
-                self.plain(plain).inspect(|wire| {
-                    if wire.verdict == Verdict::Done(0) {
-                        self.layer.coder.sent_raw(&self.way(), rest);
-                    }
-                })
-            }
+        let cut = self.cut();
+        let mut buffer = self.layer.pool.take(Coder::max_len(cut.next(self.len).len()));
+        let first = match bytes.as_slice() {
+            Some(raw) if !raw.is_empty() => self.seal(&raw[cut.next(self.len)], &mut buffer, true)?,
+            _ => None,
         };
-        self.layer.pool.give(message);
-        let Wire { verdict, bytes, took } = sent?;
-        if tell != 0 {
-            self.hear(bytes, took)?;
+        self.layer.count(first.is_some());
+        // Of what is compressed the time says little: pieces are with the operating system before they are on their way.
+        let tell = if first.is_none() && self.comm.rate.is_wanted() { TELL } else { 0 };
+        self.word(first.unwrap_or(0) as u64 | tell)?;
+        if let (Some(len), Some(raw)) = (first, bytes.as_slice()) {
+            let first = Message { buffer, len };
+            match self.chain()? {
+                Some(chain) => chain.send(raw, cut, first)?,
+                None => self.send_to_all(raw, cut.go_on_in(Pieces::LONGEST), first)?,
+            }
+            return Ok(Verdict::Done(0));
+        }
+        self.layer.pool.give(buffer);
+        let counted_len = bytes.as_slice().map_or(0, |raw| cut.next(raw.len()).len());
+        let verdict = self.plain(plain, tell != 0)?;
+        if verdict == Verdict::Done(0) {
+            self.layer.coder.sent_raw(&self.way(self.len), self.len - counted_len);
         }
         Ok(verdict)
     }
 
-    /// The length of the message for the first piece, or `None` if all is better left as it is.
-    fn seal_first(&self, bytes: &Bytes<'_>, message: &mut [u8]) -> Result<Option<usize>, Failure> {
-        let Some(first) = bytes.as_slice().and_then(|raw| raw.chunks(SEGMENT).next()) else {
-            return Ok(None);
-        };
-        self.seal(first, message, true)
+    /// How all ranks cut the data.
+    pub(super) fn cut(&self) -> Cut {
+        if self.is_for_chain() { self.layer.pieces.cut() } else { Pieces::LONGEST.cut() }
+    }
+
+    /// Whether there may be twice as many pieces as ranks, so that the way along a chain of them takes little. Else MPI's own broadcasts of long
+    /// pieces know shorter ones; short pieces they may send from the root to several ranks.
+    fn is_for_chain(&self) -> bool {
+        self.len / self.layer.pieces.first() / 2 >= self.comm.size as usize
+    }
+
+    /// The chain, if it is to be one and there is a communicator for it. All ranks ask at the same time.
+    fn chain(&self) -> Result<Option<Chain<'_>>, Failure> {
+        let shadow = if self.is_for_chain() { self.comm.shadow(self.layer)? } else { None };
+        Ok(shadow.map(|shadow| Chain { bcast: self, shadow }))
     }
 
     fn seal(&self, piece: &[u8], message: &mut [u8], is_first: bool) -> Result<Option<usize>, Failure> {
         let part_of = PartOf { collective: self.collective, is_first };
-        self.layer.seal(&self.way(), piece, message, Some(part_of))
+        self.layer.seal(&self.way(piece.len()), piece, message, Some(part_of))
     }
 
-    /// Where pieces go.
-    fn way(&self) -> To {
+    /// Where a piece of so many bytes goes.
+    fn way(&self, piece: usize) -> To {
         let way = self.comm.way(Kind::Bcast, self.comm.next());
-        To { link: way.link.map(|link| for_pieces_of(link, self.len)), ..way }
+        To { link: way.link.map(|link| Pieces::link(link, piece, self.len)), ..way }
     }
 
-    fn send_all(&self, raw: &[u8], first: usize, message: &mut [u8]) -> Result<Wire, Failure> {
-        let mut wire = Wire::default();
-        let mut len = first;
-        for (index, piece) in raw.chunks(SEGMENT).enumerate() {
-            if index > 0 {
-                len = match self.seal(piece, message, false)? {
-                    Some(len) => len,
-                    None => self.layer.seal_raw(piece, message)?,
-                };
-                self.word(len as u64)?;
-            }
-            wire.add(len, || self.layer.mpi.bcast(&mut message[..len], self.root, self.comm.comm))?;
+    /// Seals a piece that is not the first one, as whatever it is best sent.
+    pub(super) fn seal_any(&self, piece: &[u8], message: &mut [u8]) -> Result<usize, Failure> {
+        match self.seal(piece, message, false)? {
+            Some(len) => Ok(len),
+            None => self.layer.seal_raw(piece, message),
         }
-        Ok(wire)
+    }
+
+    fn send_to_all(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<(), Failure> {
+        let Message { mut buffer, mut len } = first;
+        loop {
+            self.layer.mpi.bcast(&mut buffer[..len], self.root, self.comm.comm)?;
+            cut.pass(cut.next(raw.len()).len(), len);
+            let piece = &raw[cut.next(raw.len())];
+            if piece.is_empty() {
+                break;
+            }
+            buffer.resize(Coder::max_len(piece.len()).max(buffer.len()), 0);
+            len = self.seal_any(piece, &mut buffer)?;
+            self.word(len as u64)?;
+        }
+        self.layer.pool.give(buffer);
+        Ok(())
     }
 
     fn receive(
@@ -123,49 +145,59 @@ impl Bcast<'_> {
     ) -> Result<(Verdict, Came), Failure> {
         let word = self.word(0)?;
         let (tell, first) = (word & TELL != 0, word & !TELL);
-        let (wire, came) = match first {
-            0 => {
-                let wire = self.plain(plain)?;
-                if wire.verdict == Verdict::Done(0) {
-                    self.layer.coder.received_raw(self.comm.peer(self.root), self.len);
-                }
-                (wire, Ok(()))
-            }
-            first => self.receive_all(data, shape, first)?,
-        };
-        if tell {
-            self.hear(wire.bytes, wire.took)?;
+        if first != 0 {
+            return Ok((Verdict::Done(0), self.receive_all(data, shape, first)?));
         }
-        Ok((wire.verdict, came))
+        let verdict = self.plain(plain, tell)?;
+        if verdict == Verdict::Done(0) {
+            self.layer.coder.received_raw(self.comm.peer(self.root), self.len);
+        }
+        Ok((verdict, Ok(())))
     }
 
-    fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<(Wire, Came), Failure> {
-        let mut wire = Wire::default();
+    fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<Came, Failure> {
         let mut landing = Landing::new(data, shape);
-        let mut message = self.layer.pool.take(Coder::max_len(SEGMENT));
-        let mut came = Ok(());
-        for (index, piece) in landing.room().chunks_mut(SEGMENT).enumerate() {
-            let len = if index == 0 { first } else { self.word(0)? };
-            let room = message.len() as u64;
-            let message = usize::try_from(len).ok().and_then(|len| message.get_mut(..len));
-            let message = message.ok_or(Failure::Length { expected: room, found: len })?;
-            wire.add(message.len(), || self.layer.mpi.bcast(message, self.root, self.comm.comm))?;
-            // What else is to come is taken even so: the others send it.
-            came = came.and(self.layer.open(self.comm, self.root, message, piece));
-        }
-        self.layer.pool.give(message);
-        Ok((wire, came.and_then(|()| landing.finish(self.layer))))
+        let came = match self.chain()? {
+            Some(chain) => chain.receive(&mut landing)?,
+            None => self.receive_from_root(&mut landing, first)?,
+        };
+        Ok(came.and_then(|()| landing.finish(self.layer)))
     }
 
-    /// The program's own call.
-    fn plain(&self, plain: impl Fn() -> c_int) -> Result<Wire, Failure> {
-        let mut wire = Wire::default();
-        let mut code = 0;
-        wire.add(self.len, || {
-            code = plain();
-            Ok(())
-        })?;
-        Ok(Wire { verdict: Verdict::Done(code), ..wire })
+    fn receive_from_root(&self, landing: &mut Landing<'_>, first: u64) -> Result<Came, Failure> {
+        let (mut cut, mut came, mut len) = (self.cut().go_on_in(Pieces::LONGEST), Ok(()), first);
+        let mut buffer = Vec::new();
+        loop {
+            let piece = cut.next(self.len);
+            let most = Coder::max_len(piece.len());
+            let found = usize::try_from(len).ok().filter(|len| (1..=most).contains(len));
+            let found = found.ok_or(Failure::Length { expected: most as u64, found: len })?;
+            if buffer.len() < most {
+                self.layer.pool.give(buffer);
+                buffer = self.layer.pool.take(most);
+            }
+            let message = &mut buffer[..found];
+            self.layer.mpi.bcast(message, self.root, self.comm.comm)?;
+            cut.pass(piece.len(), found);
+            // What else is to come is taken even so: the others send it.
+            came = came.and(self.layer.open(self.comm, self.root, message, &mut landing.room()[piece]));
+            if cut.next(self.len).is_empty() {
+                break;
+            }
+            len = self.word(0)?;
+        }
+        self.layer.pool.give(buffer);
+        Ok(came)
+    }
+
+    /// The program's own call, and how long it took, if that is to be told.
+    fn plain(&self, plain: impl Fn() -> c_int, tell: bool) -> Result<Verdict, Failure> {
+        let started = Instant::now();
+        let code = plain();
+        if tell {
+            self.hear(started.elapsed())?;
+        }
+        Ok(Verdict::Done(code))
     }
 
     /// Broadcasts a word of the root.
@@ -176,57 +208,13 @@ impl Bcast<'_> {
     }
 
     /// Learns how long it took the slowest rank: the root's own call may be over long before.
-    fn hear(&self, bytes: usize, took: Duration) -> Result<(), Failure> {
+    fn hear(&self, took: Duration) -> Result<(), Failure> {
         let mut all = vec![0; 8 * self.comm.size as usize];
         let own = (took.as_nanos() as u64).to_le_bytes();
         self.layer.mpi.allgather(&own, &mut all, self.comm.comm)?;
         let (words, _) = all.as_chunks::<8>();
         let slowest = words.iter().map(|word| u64::from_le_bytes(*word)).max().unwrap_or(0);
-        self.comm.rate.learn(bytes, Duration::from_nanos(slowest));
+        self.comm.rate.learn(self.len, Duration::from_nanos(slowest));
         Ok(())
-    }
-}
-
-/// What a link is to the pieces of so much data. The root makes each while the others decode the one before, so each takes as long as the
-/// link and half of what both codecs take: what it takes in two segments, of which the link is the slowest stage.
-fn for_pieces_of(link: LinkFacts, len: usize) -> LinkFacts {
-    let halves = Overlap::Segments(SEGMENT as u64 / 2);
-    if len > SEGMENT { link.with_overlap(halves).unwrap_or(link) } else { link }
-}
-
-/// What was on the wire.
-struct Wire {
-    verdict: Verdict,
-    bytes: usize,
-    took: Duration,
-}
-
-impl Default for Wire {
-    fn default() -> Self {
-        Self { verdict: Verdict::Done(0), bytes: 0, took: Duration::ZERO }
-    }
-}
-
-impl Wire {
-    fn add(&mut self, bytes: usize, carry: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        let started = Instant::now();
-        carry()?;
-        self.took += started.elapsed();
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codecs_work_beside_each_other_where_there_is_more_than_one_piece() {
-        let link = LinkFacts::try_new(10.0, 20_000, Overlap::None).unwrap();
-        // A piece has 4 MiB.
-        assert_eq!(for_pieces_of(link, 4 << 20), link);
-        let halves = LinkFacts::try_new(10.0, 20_000, Overlap::Segments(2 << 20)).unwrap();
-        assert_eq!(for_pieces_of(link, (4 << 20) + 1), halves);
     }
 }

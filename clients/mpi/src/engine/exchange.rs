@@ -4,9 +4,10 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
+use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
-use super::{Kind, SEGMENT};
+use super::Kind;
+use super::pieces::{Cut, Pieces};
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
 use crate::failure::{Came, Failure};
@@ -101,7 +102,7 @@ impl Exchange<'_> {
             let comes = incoming.iter().any(Option::is_some);
             let sent = |outgoing: &Outgoing<'_>| outgoing.data.len(&self.sent);
             let plain: Vec<_> =
-                outgoing.iter().flatten().filter(|one| one.is_plain() && !comes).map(sent).collect();
+                outgoing.iter().flatten().filter(|one| one.is_plain && !comes).map(sent).collect();
             outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(&plain))?;
         }
         let mut came = Ok(());
@@ -127,8 +128,10 @@ pub(crate) struct Outgoing<'a> {
     data: &'a Data,
     bytes: Bytes<'a>,
     peer: c_int,
-    /// Bytes that have been made ready.
-    done: usize,
+    /// What has been made ready,
+    cut: Cut,
+    /// unless all of it goes as it is.
+    is_plain: bool,
     ready: Option<Ready>,
     /// Where the peer says how long it took.
     told: Option<Operation>,
@@ -150,8 +153,9 @@ impl<'a> Outgoing<'a> {
             true => Bytes::Packed(data.packed(shape, layer)?),
             false => data.bytes(shape, layer)?,
         };
-        let mut new =
-            Self { exchange, data, bytes, peer, done: 0, ready: None, told: None, is_compressed: false };
+        let cut = layer.pieces.cut();
+        let (is_plain, ready, told, is_compressed) = (false, None, None, false);
+        let mut new = Self { exchange, data, bytes, peer, cut, is_plain, ready, told, is_compressed };
         new.is_compressed = new.prepare()?;
         layer.count(new.is_compressed);
         Ok(new)
@@ -164,46 +168,56 @@ impl<'a> Outgoing<'a> {
     /// A block that does not come.
     fn spoiled(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
         let ready = (data.len(&exchange.sent) > 0).then_some(Ready::Spoiled);
-        let (bytes, done) = (Bytes::There(&[][..]), usize::MAX);
-        Self { exchange, data, bytes, peer, done, ready, told: None, is_compressed: false }
+        let (bytes, cut) = (Bytes::There(&[][..]), exchange.layer.pieces.cut());
+        Self { exchange, data, bytes, peer, cut, is_plain: true, ready, told: None, is_compressed: false }
     }
 
     /// Makes ready what is next, if there is more; returns whether that is compressed.
     fn prepare(&mut self) -> Result<bool, Failure> {
-        let Exchange { layer, comm, kind, collective, .. } = *self.exchange;
+        let Exchange { layer, collective, is_in_place, .. } = *self.exchange;
+        if self.is_plain {
+            return Ok(false);
+        }
         let Some(raw) = self.bytes.as_slice() else {
-            if self.done == 0 {
-                self.leave(0);
-            }
+            self.leave(0);
             return Ok(false);
         };
-        let Some(piece) = raw.get(self.done..).and_then(|rest| rest.chunks(SEGMENT).next()) else {
+        let (piece, is_first) = (&raw[self.cut.next(raw.len())], self.cut.done() == 0);
+        let len = piece.len();
+        if len == 0 {
             return Ok(false);
-        };
-        let mut message = layer.pool.take(Coder::max_len(piece.len()));
-        let part_of = collective.map(|collective| PartOf { collective, is_first: self.done == 0 });
-        let sealed = layer.seal(&comm.way(kind, self.peer), piece, &mut message, part_of)?;
-        let len = match sealed {
+        }
+        let mut message = layer.pool.take(Coder::max_len(len));
+        let part_of = collective.map(|collective| PartOf { collective, is_first });
+        let sealed = layer.seal(&self.way(len), piece, &mut message, part_of)?;
+        let message_len = match sealed {
             Some(len) => len,
-            None if self.done == 0 && !self.exchange.is_in_place => {
-                let counted_len = piece.len();
+            None if is_first && !is_in_place => {
                 layer.pool.give(message);
-                self.leave(counted_len);
+                self.leave(len);
                 return Ok(false);
             }
             None => layer.seal_raw(piece, &mut message)?,
         };
-        self.done += piece.len();
-        self.ready = Some(Ready::Message(message, len));
+        self.cut.pass(len, message_len);
+        self.ready = Some(Ready::Message(message, message_len));
         Ok(sealed.is_some())
+    }
+
+    /// Where a piece of so many bytes goes.
+    fn way(&self, piece: usize) -> To {
+        let Exchange { comm, kind, sent, .. } = self.exchange;
+        let way = comm.way(*kind, self.peer);
+        To { link: way.link.map(|link| Pieces::link(link, piece, self.data.len(sent))), ..way }
     }
 
     /// Lets all of the block go as it is, of which so many bytes were counted already.
     fn leave(&mut self, counted_len: usize) {
-        let Exchange { layer, comm, kind, sent, .. } = self.exchange;
-        layer.coder.sent_raw(&comm.way(*kind, self.peer), self.data.len(sent) - counted_len);
+        let Exchange { layer, sent, .. } = self.exchange;
+        let len = self.data.len(sent);
+        layer.coder.sent_raw(&self.way(len), len - counted_len);
         self.ready = Some(Ready::AsItIs);
-        self.done = usize::MAX;
+        self.is_plain = true;
     }
 
     /// Begins to send what is ready.
@@ -230,11 +244,6 @@ impl<'a> Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Whether all of it goes as it is.
-    fn is_plain(&self) -> bool {
-        self.done == usize::MAX
-    }
-
     /// Hears how long it took, if the peer says so. Blocks of these lengths, or it alone, had the link meanwhile.
     fn learn(&mut self, plain: &[usize]) -> Result<(), Failure> {
         let Some(told) = self.told.take() else { return Ok(()) };
@@ -254,14 +263,17 @@ struct Incoming<'a> {
     data: &'a Data,
     landing: Option<Landing<'a>>,
     peer: c_int,
-    /// Bytes that have come.
-    done: usize,
+    /// What has come,
+    cut: Cut,
+    /// and whether nothing else does.
+    is_over: bool,
     came: Came,
 }
 
 impl<'a> Incoming<'a> {
     fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
-        Self { exchange, data, landing: None, peer, done: 0, came: Ok(()) }
+        let cut = exchange.layer.pieces.cut();
+        Self { exchange, data, landing: None, peer, cut, is_over: false, came: Ok(()) }
     }
 
     fn len(&self) -> usize {
@@ -270,33 +282,42 @@ impl<'a> Incoming<'a> {
 
     /// Begins to receive what is next, if there is more.
     fn post(&self) -> Result<Option<Operation>, Failure> {
-        let left = self.len() - self.done;
-        if left == 0 {
+        let piece = self.cut.next(self.len());
+        if self.is_over || piece.is_empty() {
             return Ok(None);
         }
         let layer = self.exchange.layer;
-        let room = layer.pool.take(Coder::max_len(left.min(SEGMENT)));
+        let room = layer.pool.take(Coder::max_len(piece.len()));
         layer.mpi.receive(room, self.peer, Tag::Data, self.exchange.shadow).map(Some)
     }
 
-    /// Waits for it, and puts it where it belongs.
+    /// Waits for it, and puts it where it belongs. What the peer sends next waits for that: MPI is slow to go on with what is under way both ways
+    /// where nobody calls it for a while.
     fn take(&mut self, receiving: Operation) -> Result<(), Failure> {
         let (message, len) = receiving.wait()?;
-        if self.done == 0 && len == 1 && message[0] == SPOILED {
-            self.done = self.len();
-            self.came = Err(Failure::Spoiled { rank: self.peer });
-        } else if self.done == 0 && len == 1 {
-            self.take_as_it_is(message[0] == TELL)?;
-        } else {
-            let Exchange { layer, comm, received, .. } = self.exchange;
-            let landing = self.landing.get_or_insert_with(|| Landing::new(self.data, *received));
-            let piece = landing.room()[self.done..].chunks_mut(SEGMENT).next().unwrap_or_default();
-            self.done += piece.len();
-            let opened = layer.open(comm, self.peer, &message[..len], piece);
-            // What else is to come is taken even so: the peer sends it.
-            self.came = std::mem::replace(&mut self.came, Ok(())).and(opened);
+        if self.cut.done() == 0 && len == 1 {
+            let word = message[0];
+            self.exchange.layer.pool.give(message);
+            return self.take_word(word);
         }
-        self.exchange.layer.pool.give(message);
+        let Exchange { layer, comm, received, .. } = self.exchange;
+        let piece = self.cut.next(self.len());
+        self.cut.pass(piece.len(), len);
+        let landing = self.landing.get_or_insert_with(|| Landing::new(self.data, *received));
+        let opened = layer.open(comm, self.peer, &message[..len], &mut landing.room()[piece]);
+        // What else is to come is taken even so: the peer sends it.
+        self.came = std::mem::replace(&mut self.came, Ok(())).and(opened);
+        layer.pool.give(message);
+        Ok(())
+    }
+
+    /// There are no messages.
+    fn take_word(&mut self, word: u8) -> Result<(), Failure> {
+        self.is_over = true;
+        if word != SPOILED {
+            return self.take_as_it_is(word == TELL);
+        }
+        self.came = Err(Failure::Spoiled { rank: self.peer });
         Ok(())
     }
 
@@ -308,8 +329,7 @@ impl<'a> Incoming<'a> {
             let took = (started.elapsed().as_nanos() as u64).to_le_bytes().to_vec();
             layer.mpi.send(took, 8, self.peer, Tag::Time, shadow)?.wait()?;
         }
-        self.done = self.len();
-        layer.coder.received_raw(comm.peer(self.peer), self.done);
+        layer.coder.received_raw(comm.peer(self.peer), self.len());
         Ok(())
     }
 

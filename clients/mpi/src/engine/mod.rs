@@ -6,9 +6,12 @@
 pub(crate) mod allgather;
 pub(crate) mod alltoall;
 pub(crate) mod bcast;
+mod chain;
 mod exchange;
 pub(crate) mod gather;
+pub(crate) mod pieces;
 pub(crate) mod reduce;
+mod ring;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +20,6 @@ use crate::failure::Failure;
 use crate::layer::{self, Layer};
 use crate::types::Comm;
 
-/// Data goes in pieces of so many bytes: one is made while another is on its way, and memory for messages is bounded.
-pub(crate) const SEGMENT: usize = 4 << 20;
 /// Blocks are exchanged with so many ranks at a time: what one of them waits for does not hold up the others.
 pub(crate) const AT_ONCE: usize = 4;
 
@@ -41,6 +42,13 @@ pub(crate) enum Compared {
     Alltoall,
     Allreduce,
     ReduceScatter,
+}
+
+/// A message that a rank has, at the front of a buffer.
+#[derive(Debug)]
+struct Message {
+    buffer: Vec<u8>,
+    len: usize,
 }
 
 /// What became of a call.

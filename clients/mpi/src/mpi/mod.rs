@@ -173,29 +173,6 @@ impl Mpi {
         // SAFETY: whoever calls has room for as many bytes of each rank.
         told(unsafe { self.calls.allgather(from, count, byte, into, count, byte, comm) })
     }
-
-    /// Brings `counts[i]` bytes of rank i to all, one behind the other.
-    pub(crate) fn allgatherv(
-        &self,
-        own: &[u8],
-        all: &mut [u8],
-        counts: &[c_int],
-        comm: Comm,
-    ) -> Result<(), Failure> {
-        let mut end = 0;
-        let begin = |count: &c_int| {
-            end += count;
-            end - count
-        };
-        let offsets: Vec<c_int> = counts.iter().map(begin).collect();
-        assert!(end as usize <= all.len(), "room for all");
-        let (from, into, byte) =
-            (own.as_ptr().cast_mut().cast(), all.as_mut_ptr().cast(), self.constants.byte);
-        // SAFETY: the counts add up to no more than there is room for.
-        told(unsafe {
-            self.calls.allgatherv(from, len(own), byte, into, counts.as_ptr(), offsets.as_ptr(), byte, comm)
-        })
-    }
 }
 
 /// Bytes as MPI counts them. Messages of this library are short enough.

@@ -34,7 +34,7 @@ impl Mpi {
         tag: Tag,
         shadow: Comm,
     ) -> Result<Operation, Failure> {
-        let mut operation = Operation { mpi: *self, request: None, buffer };
+        let mut operation = Operation { mpi: *self, request: None, buffer, sent: count };
         let bytes = &mut operation.buffer[..count];
         let mut request = Request(0);
         let (at, count) = (bytes.as_mut_ptr().cast(), len(bytes));
@@ -54,7 +54,7 @@ impl Mpi {
         tag: Tag,
         shadow: Comm,
     ) -> Result<Operation, Failure> {
-        let mut operation = Operation { mpi: *self, request: None, buffer };
+        let mut operation = Operation { mpi: *self, request: None, buffer, sent: 0 };
         let mut request = Request(0);
         let (at, count) = (operation.buffer.as_mut_ptr().cast(), len(&operation.buffer));
         // SAFETY: the buffer belongs to the operation, which waits.
@@ -86,7 +86,7 @@ impl Mpi {
                 ),
             }
         })?;
-        Ok(Operation { mpi: *self, request: Some(request), buffer: Vec::new() })
+        Ok(Operation { mpi: *self, request: Some(request), buffer: Vec::new(), sent: 0 })
     }
 
     /// Receives data to where it belongs.
@@ -110,7 +110,7 @@ impl Mpi {
                 ),
             }
         })?;
-        Ok(Operation { mpi: *self, request: Some(request), buffer: Vec::new() })
+        Ok(Operation { mpi: *self, request: Some(request), buffer: Vec::new(), sent: 0 })
     }
 }
 
@@ -121,9 +121,16 @@ pub(crate) struct Operation {
     mpi: Mpi,
     request: Option<Request>,
     buffer: Vec<u8>,
+    /// Bytes of the buffer that are sent.
+    sent: usize,
 }
 
 impl Operation {
+    /// What is being sent from the buffer, which MPI only reads; nothing where it receives.
+    pub(crate) fn sent(&self) -> &[u8] {
+        &self.buffer[..self.sent]
+    }
+
     /// Waits until it is over; returns the buffer, and how many bytes were received.
     pub(crate) fn wait(mut self) -> Result<(Vec<u8>, usize), Failure> {
         let (mut status, mut count): (Status, c_int) = ([0; 16], 0);

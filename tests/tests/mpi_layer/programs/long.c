@@ -18,7 +18,7 @@ static void mixed(void) {
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   Kind numbers = {"int", MPI_INT, 4};
-  run_case(MPI_COMM_WORLD, numbers, (17 << 20) / 4 + 3, SMOOTH, 1);
+  run_case(MPI_COMM_WORLD, numbers, (9 << 20) / 4 + 3, SMOOTH, 1);
   run_case(MPI_COMM_WORLD, numbers, (5 << 20) / 4, NOISE, 0);
   mixed();
   return finish();

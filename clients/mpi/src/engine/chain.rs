@@ -1,0 +1,82 @@
+//! A block that goes from rank to rank: each one opens a message while it hands it on to the next one.
+
+use mgcomp_transport::attach::Coder;
+
+use super::Message;
+use super::bcast::Bcast;
+use super::pieces::Cut;
+use crate::data::Landing;
+use crate::failure::{Came, Failure};
+use crate::mpi::{Operation, Tag};
+use crate::types::Comm;
+
+/// The ranks as a chain, from the root on.
+pub(super) struct Chain<'a> {
+    pub(super) bcast: &'a Bcast<'a>,
+    pub(super) shadow: Comm,
+}
+
+impl Chain<'_> {
+    /// Sends all of the block, of which the first piece is in that message.
+    pub(super) fn send(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<(), Failure> {
+        let mut next = Some(first);
+        while let Some(message) = next {
+            cut.pass(cut.next(raw.len()).len(), message.len);
+            let sending = self.hand_on(message)?;
+            next = self.seal(&raw[cut.next(raw.len())])?;
+            self.bcast.layer.pool.give(sending.wait()?.0);
+        }
+        Ok(())
+    }
+
+    /// Takes all of it, and hands it on.
+    pub(super) fn receive(&self, landing: &mut Landing<'_>) -> Result<Came, Failure> {
+        let Bcast { layer, comm, root, len, .. } = *self.bcast;
+        let (mut cut, mut came) = (self.bcast.cut(), Ok(()));
+        let mut receiving = self.take(&cut)?;
+        while let Some(coming) = receiving {
+            let (buffer, message_len) = coming.wait()?;
+            let piece = cut.next(len);
+            cut.pass(piece.len(), message_len);
+            receiving = self.take(&cut)?;
+            let into = &mut landing.room()[piece];
+            // What else is to come is taken even so: others wait for it.
+            let buffer = if comm.next() == root {
+                came = came.and(layer.open(comm, root, &buffer[..message_len], into));
+                buffer
+            } else {
+                let sending = self.hand_on(Message { buffer, len: message_len })?;
+                came = came.and(layer.open(comm, root, sending.sent(), into));
+                sending.wait()?.0
+            };
+            layer.pool.give(buffer);
+        }
+        Ok(came)
+    }
+
+    /// Begins to receive the piece behind that cut, if there is one.
+    fn take(&self, cut: &Cut) -> Result<Option<Operation>, Failure> {
+        let Bcast { layer, comm, len, .. } = *self.bcast;
+        let piece = cut.next(len);
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        let room = layer.pool.take(Coder::max_len(piece.len()));
+        layer.mpi.receive(room, comm.before(), Tag::Data, self.shadow).map(Some)
+    }
+
+    fn hand_on(&self, message: Message) -> Result<Operation, Failure> {
+        let Bcast { layer, comm, .. } = *self.bcast;
+        layer.mpi.send(message.buffer, message.len, comm.next(), Tag::Data, self.shadow)
+    }
+
+    /// The message of a piece, if there is one.
+    fn seal(&self, piece: &[u8]) -> Result<Option<Message>, Failure> {
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        let mut buffer = self.bcast.layer.pool.take(Coder::max_len(piece.len()));
+        let len = self.bcast.seal_any(piece, &mut buffer)?;
+        Ok(Some(Message { buffer, len }))
+    }
+}
