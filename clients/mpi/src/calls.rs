@@ -99,6 +99,7 @@ calls! {
     unpack: PMPI_Unpack(from: Address, len: c_int, position: *mut c_int, into: Address, count: c_int, datatype: Type, comm: Comm);
 
     isend: PMPI_Isend(from: Address, count: c_int, datatype: Type, to: c_int, tag: c_int, comm: Comm, request: *mut Request);
+    issend: PMPI_Issend(from: Address, count: c_int, datatype: Type, to: c_int, tag: c_int, comm: Comm, request: *mut Request);
     isend_c: PMPI_Isend_c(from: Address, count: i64, datatype: Type, to: c_int, tag: c_int, comm: Comm, request: *mut Request);
     irecv: PMPI_Irecv(into: Address, count: c_int, datatype: Type, from: c_int, tag: c_int, comm: Comm, request: *mut Request);
     irecv_c: PMPI_Irecv_c(into: Address, count: i64, datatype: Type, from: c_int, tag: c_int, comm: Comm, request: *mut Request);

@@ -137,6 +137,11 @@ impl Communicator {
         turns(self.size, self.rank)
     }
 
+    /// Whether there is to be no communicator for messages between two ranks, which all of them know then.
+    pub(crate) fn has_no_shadow(&self) -> bool {
+        matches!(self.shadow.get(), Some(None))
+    }
+
     /// The communicator for messages between two ranks, if there is to be one, which is the same on all of them. They ask for it at
     /// the same collective.
     pub(crate) fn shadow(&self, layer: &Layer) -> Result<Option<Comm>, Failure> {

@@ -1,4 +1,5 @@
-//! How fast a communicator's blocks travel as they are, as receivers see it.
+//! How fast a communicator's blocks travel, as receivers see it. What goes as it is says how fast; of messages only that it is no less, since
+//! codecs have a part in what they take.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -64,6 +65,17 @@ impl Rate {
         self.gbps.store(learned.to_bits(), Ordering::Relaxed);
     }
 
+    /// So many bytes have come in no less than that time, by messages.
+    pub(crate) fn learn_at_least(&self, bytes: usize, took: Duration) {
+        let known = f64::from_bits(self.gbps.load(Ordering::Relaxed));
+        if bytes < LEAST_BYTES || took.is_zero() || known == 0.0 {
+            return;
+        }
+        let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
+        let learned = known + (seen - known).max(0.0) * WEIGHT;
+        self.gbps.store(learned.to_bits(), Ordering::Relaxed);
+    }
+
     /// The same for the policy; `None` while too little is known.
     pub(crate) fn facts(&self) -> Option<LinkFacts> {
         if self.measured.load(Ordering::Relaxed) < FIRST {
@@ -93,6 +105,21 @@ mod tests {
         assert!(gbps() > 0.9, "one that was late");
         rate.learn(1_250_000, Duration::from_millis(1));
         assert!(gbps() > 3.0, "one that was fast");
+    }
+
+    #[test]
+    fn messages_say_that_it_is_no_slower() {
+        let rate = Rate::default();
+        let gbps = || f64::from_bits(rate.gbps.load(Ordering::Relaxed));
+        rate.learn_at_least(1_000_000, Duration::from_micros(1));
+        assert_eq!(gbps(), 0.0, "nothing is known yet");
+        // 1 Gb/s.
+        (0..2).for_each(|_| rate.learn(125_000, Duration::from_millis(1)));
+        rate.learn_at_least(125_000, Duration::from_millis(5));
+        rate.learn_at_least(1000, Duration::from_nanos(1));
+        assert_eq!(gbps(), 1.0);
+        rate.learn_at_least(1_250_000, Duration::from_millis(2));
+        assert!((gbps() - 2.0).abs() < 1e-9, "a quarter of the way to 5");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<'a> Allgather<'a> {
         comm: &'a Communicator,
     ) -> Result<Option<Self>, Failure> {
         let Some(longest) = blocks.longest(comm.size) else { return Ok(None) };
-        if !layer.is_long(layer.len(&longest)?) {
+        if !layer.is_long(layer.len(&longest)?) || comm.has_no_shadow() {
             return Ok(None);
         }
         let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(None) };

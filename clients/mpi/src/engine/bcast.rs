@@ -64,14 +64,18 @@ impl Bcast<'_> {
             _ => None,
         };
         self.layer.count(first.is_some());
-        // Of what is compressed the time says little: pieces are with the operating system before they are on their way.
-        let tell = if first.is_none() && self.comm.rate.is_wanted() { TELL } else { 0 };
+        let tell = if self.comm.rate.is_wanted() { TELL } else { 0 };
         self.word(first.unwrap_or(0) as u64 | tell)?;
         if let (Some(len), Some(raw)) = (first, bytes.as_slice()) {
             let first = Message { buffer, len };
-            match self.chain()? {
+            let started = Instant::now();
+            let sent = match self.chain()? {
                 Some(chain) => chain.send(raw, cut, first)?,
                 None => self.send_to_all(raw, cut.go_on_in(Pieces::LONGEST), first)?,
+            };
+            if tell != 0 {
+                let took = self.hear(started.elapsed())?;
+                self.comm.rate.learn_at_least(sent, took);
             }
             return Ok(Verdict::Done(0));
         }
@@ -120,9 +124,12 @@ impl Bcast<'_> {
         }
     }
 
-    fn send_to_all(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<(), Failure> {
+    /// Returns how many bytes messages had.
+    fn send_to_all(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<usize, Failure> {
         let Message { mut buffer, mut len } = first;
+        let mut sent = 0;
         loop {
+            sent += len;
             self.layer.mpi.bcast(&mut buffer[..len], self.root, self.comm.comm)?;
             cut.pass(cut.next(raw.len()).len(), len);
             let piece = &raw[cut.next(raw.len())];
@@ -134,7 +141,7 @@ impl Bcast<'_> {
             self.word(len as u64)?;
         }
         self.layer.pool.give(buffer);
-        Ok(())
+        Ok(sent)
     }
 
     fn receive(
@@ -146,7 +153,12 @@ impl Bcast<'_> {
         let word = self.word(0)?;
         let (tell, first) = (word & TELL != 0, word & !TELL);
         if first != 0 {
-            return Ok((Verdict::Done(0), self.receive_all(data, shape, first)?));
+            let started = Instant::now();
+            let came = self.receive_all(data, shape, first)?;
+            if tell {
+                self.hear(started.elapsed())?;
+            }
+            return Ok((Verdict::Done(0), came));
         }
         let verdict = self.plain(plain, tell)?;
         if verdict == Verdict::Done(0) {
@@ -195,7 +207,8 @@ impl Bcast<'_> {
         let started = Instant::now();
         let code = plain();
         if tell {
-            self.hear(started.elapsed())?;
+            let took = self.hear(started.elapsed())?;
+            self.comm.rate.learn(self.len, took);
         }
         Ok(Verdict::Done(code))
     }
@@ -207,14 +220,13 @@ impl Bcast<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Learns how long it took the slowest rank: the root's own call may be over long before.
-    fn hear(&self, took: Duration) -> Result<(), Failure> {
+    /// How long it took the slowest rank: the root's own part may be over long before.
+    fn hear(&self, took: Duration) -> Result<Duration, Failure> {
         let mut all = vec![0; 8 * self.comm.size as usize];
         let own = (took.as_nanos() as u64).to_le_bytes();
         self.layer.mpi.allgather(&own, &mut all, self.comm.comm)?;
         let (words, _) = all.as_chunks::<8>();
         let slowest = words.iter().map(|word| u64::from_le_bytes(*word)).max().unwrap_or(0);
-        self.comm.rate.learn(self.len, Duration::from_nanos(slowest));
-        Ok(())
+        Ok(Duration::from_nanos(slowest))
     }
 }

@@ -17,22 +17,24 @@ pub(super) struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Sends all of the block, of which the first piece is in that message.
-    pub(super) fn send(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<(), Failure> {
-        let mut next = Some(first);
+    /// Sends all of the block, of which the first piece is in that message; returns how many bytes messages had.
+    pub(super) fn send(&self, raw: &[u8], mut cut: Cut, first: Message) -> Result<usize, Failure> {
+        let (mut next, mut messages, mut sent) = (Some(first), 0, 0);
         while let Some(message) = next {
             cut.pass(cut.next(raw.len()).len(), message.len);
-            let sending = self.hand_on(message)?;
+            sent += message.len;
+            let sending = self.hand_on(message, messages)?;
+            messages += 1;
             next = self.seal(&raw[cut.next(raw.len())])?;
             self.bcast.layer.pool.give(sending.wait()?.0);
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Takes all of it, and hands it on.
     pub(super) fn receive(&self, landing: &mut Landing<'_>) -> Result<Came, Failure> {
         let Bcast { layer, comm, root, len, .. } = *self.bcast;
-        let (mut cut, mut came) = (self.bcast.cut(), Ok(()));
+        let (mut cut, mut messages, mut came) = (self.bcast.cut(), 0, Ok(()));
         let mut receiving = self.take(&cut)?;
         while let Some(coming) = receiving {
             let (buffer, message_len) = coming.wait()?;
@@ -45,7 +47,8 @@ impl Chain<'_> {
                 came = came.and(layer.open(comm, root, &buffer[..message_len], into));
                 buffer
             } else {
-                let sending = self.hand_on(Message { buffer, len: message_len })?;
+                let sending = self.hand_on(Message { buffer, len: message_len }, messages)?;
+                messages += 1;
                 came = came.and(layer.open(comm, root, sending.sent(), into));
                 sending.wait()?.0
             };
@@ -65,9 +68,10 @@ impl Chain<'_> {
         layer.mpi.receive(room, comm.before(), Tag::Data, self.shadow).map(Some)
     }
 
-    fn hand_on(&self, message: Message) -> Result<Operation, Failure> {
+    /// Sends a message to the next rank, before which there were so many.
+    fn hand_on(&self, message: Message, before: usize) -> Result<Operation, Failure> {
         let Bcast { layer, comm, .. } = *self.bcast;
-        layer.mpi.send(message.buffer, message.len, comm.next(), Tag::Data, self.shadow)
+        layer.mpi.send_message((message.buffer, message.len), before, comm.next(), self.shadow)
     }
 
     /// The message of a piece, if there is one.

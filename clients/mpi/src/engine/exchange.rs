@@ -69,9 +69,10 @@ impl Exchange<'_> {
 
     /// Does what [`run`](Self::run) does, of which that much is `begun`.
     pub(crate) fn finish<'a>(&'a self, steps: &'a [Step], begun: Vec<Outgoing<'a>>) -> Result<Came, Failure> {
-        let incoming = |step: &'a Step| Some(Incoming::new(self, step.receive.as_ref()?, step.peer));
+        let incoming =
+            |step: &'a Step| Some(Incoming::new(self, step.receive.as_ref()?, step.peer, self.cut(step)));
         let mut incoming: Vec<_> = steps.iter().map(incoming).collect();
-        let (mut begun, mut outgoing) = (begun.into_iter(), Vec::new());
+        let (mut begun, mut outgoing, started) = (begun.into_iter(), Vec::new(), Instant::now());
         loop {
             let post = |incoming: &Option<Incoming<'_>>| incoming.as_ref().map_or(Ok(None), Incoming::post);
             let receiving = incoming.iter().map(post).collect::<Result<Vec<_>, _>>()?;
@@ -105,6 +106,11 @@ impl Exchange<'_> {
                 outgoing.iter().flatten().filter(|one| one.is_plain && !comes).map(sent).collect();
             outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(&plain))?;
         }
+        // Where this rank sends as well, no more than a message was there before it came.
+        if outgoing.iter().all(Option::is_some) {
+            let messages = |incoming: &Incoming<'_>| incoming.messages_len;
+            self.comm.rate.learn_at_least(incoming.iter().flatten().map(messages).sum(), started.elapsed());
+        }
         let mut came = Ok(());
         for incoming in incoming.into_iter().flatten() {
             came = came.and(incoming.finish());
@@ -112,11 +118,19 @@ impl Exchange<'_> {
         Ok(came)
     }
 
+    /// How both cut what goes between this rank and another one. Where it goes one way alone, nothing keeps many ranks from sending to one that is
+    /// not there yet, and MPI from keeping all of it there: they wait with long pieces until they are asked for them.
+    fn cut(&self, step: &Step) -> Cut {
+        let len = |data: Option<Data>, shape| data.map_or(0, |data| data.len(shape));
+        let is_both_ways = len(step.send, &self.sent).min(len(step.receive, &self.received)) > 0;
+        if is_both_ways { self.layer.pieces.cut() } else { Pieces::LONGEST.cut() }
+    }
+
     /// What goes to a peer, if anything does.
     fn outgoing<'a>(&'a self, step: &'a Step) -> Result<Option<Outgoing<'a>>, Failure> {
         let outgoing = |data| match step.is_spoiled {
             true => Ok(Outgoing::spoiled(self, data, step.peer)),
-            false => Outgoing::new(self, data, step.peer),
+            false => Outgoing::new(self, data, step.peer, self.cut(step)),
         };
         step.send.as_ref().map(outgoing).transpose()
     }
@@ -132,6 +146,8 @@ pub(crate) struct Outgoing<'a> {
     cut: Cut,
     /// unless all of it goes as it is.
     is_plain: bool,
+    /// Messages that are under way, or were.
+    messages: usize,
     ready: Option<Ready>,
     /// Where the peer says how long it took.
     told: Option<Operation>,
@@ -147,15 +163,15 @@ enum Ready {
 }
 
 impl<'a> Outgoing<'a> {
-    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Result<Self, Failure> {
+    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int, cut: Cut) -> Result<Self, Failure> {
         let (layer, shape) = (exchange.layer, &exchange.sent);
         let bytes = match exchange.is_in_place {
             true => Bytes::Packed(data.packed(shape, layer)?),
             false => data.bytes(shape, layer)?,
         };
-        let cut = layer.pieces.cut();
         let (is_plain, ready, told, is_compressed) = (false, None, None, false);
-        let mut new = Self { exchange, data, bytes, peer, cut, is_plain, ready, told, is_compressed };
+        let mut new =
+            Self { exchange, data, bytes, peer, cut, is_plain, messages: 0, ready, told, is_compressed };
         new.is_compressed = new.prepare()?;
         layer.count(new.is_compressed);
         Ok(new)
@@ -169,7 +185,18 @@ impl<'a> Outgoing<'a> {
     fn spoiled(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
         let ready = (data.len(&exchange.sent) > 0).then_some(Ready::Spoiled);
         let (bytes, cut) = (Bytes::There(&[][..]), exchange.layer.pieces.cut());
-        Self { exchange, data, bytes, peer, cut, is_plain: true, ready, told: None, is_compressed: false }
+        Self {
+            exchange,
+            data,
+            bytes,
+            peer,
+            cut,
+            is_plain: true,
+            messages: 0,
+            ready,
+            told: None,
+            is_compressed: false,
+        }
     }
 
     /// Makes ready what is next, if there is more; returns whether that is compressed.
@@ -227,7 +254,9 @@ impl<'a> Outgoing<'a> {
         match self.ready.take() {
             None => Ok(Vec::new()),
             Some(Ready::Message(message, len)) => {
-                Ok(vec![mpi.send(message, len, self.peer, Tag::Data, shadow)?])
+                let sending = mpi.send_message((message, len), self.messages, self.peer, shadow)?;
+                self.messages += 1;
+                Ok(vec![sending])
             }
             Some(Ready::Spoiled) => Ok(vec![mpi.send(vec![SPOILED], 1, self.peer, Tag::Data, shadow)?]),
             Some(Ready::AsItIs) => {
@@ -267,13 +296,14 @@ struct Incoming<'a> {
     cut: Cut,
     /// and whether nothing else does.
     is_over: bool,
+    /// Bytes that messages had.
+    messages_len: usize,
     came: Came,
 }
 
 impl<'a> Incoming<'a> {
-    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
-        let cut = exchange.layer.pieces.cut();
-        Self { exchange, data, landing: None, peer, cut, is_over: false, came: Ok(()) }
+    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int, cut: Cut) -> Self {
+        Self { exchange, data, landing: None, peer, cut, is_over: false, messages_len: 0, came: Ok(()) }
     }
 
     fn len(&self) -> usize {
@@ -291,8 +321,8 @@ impl<'a> Incoming<'a> {
         layer.mpi.receive(room, self.peer, Tag::Data, self.exchange.shadow).map(Some)
     }
 
-    /// Waits for it, and puts it where it belongs. What the peer sends next waits for that: MPI is slow to go on with what is under way both ways
-    /// where nobody calls it for a while.
+    /// Waits for it, and puts it where it belongs, before more is sent: MPI is slow to go on with what is under way both ways where nobody calls it
+    /// for a while.
     fn take(&mut self, receiving: Operation) -> Result<(), Failure> {
         let (message, len) = receiving.wait()?;
         if self.cut.done() == 0 && len == 1 {
@@ -303,6 +333,7 @@ impl<'a> Incoming<'a> {
         let Exchange { layer, comm, received, .. } = self.exchange;
         let piece = self.cut.next(self.len());
         self.cut.pass(piece.len(), len);
+        self.messages_len += len;
         let landing = self.landing.get_or_insert_with(|| Landing::new(self.data, *received));
         let opened = layer.open(comm, self.peer, &message[..len], &mut landing.room()[piece]);
         // What else is to come is taken even so: the peer sends it.

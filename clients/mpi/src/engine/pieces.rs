@@ -20,8 +20,10 @@ use crate::types::Comm;
 const LONGEST: usize = 4 << 20;
 /// Pieces have whole numbers of these bytes.
 const STEP: usize = 16 << 10;
-/// Ranks are near where a word takes no longer than that from one to another: half of what a message of [`NEAR`] takes at 10 Gb/s.
+/// Ranks are near where a word takes no longer than that from one to another, half of what a message of [`NEAR`] takes at 10 Gb/s,
 const NEAR_NS: u64 = 25_000;
+/// and no longer than that to all: of many ways from rank to rank, a few may be far.
+const ALL_NEAR_NS: u64 = 75_000;
 /// The first piece of a block is short enough to go raw below the limit, and messages leave room for what MPI sends with them.
 const NEAR: Pieces = Pieces { first: 48 << 10, message: 56 << 10 };
 /// Other pieces are no longer than so many first ones: they are to stay in the caches between MPI and the codec.
@@ -64,13 +66,14 @@ impl Pieces {
         mpi.allgather(&least.to_le_bytes(), &mut all, world)?;
         let words = all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         // In as many steps, one behind the other, in each of which a rank has the words of twice as many.
-        let hops = ranks.next_power_of_two().trailing_zeros().max(1);
-        Ok(Self::of(words.max().unwrap_or(0) / u64::from(hops)))
+        let steps = ranks.next_power_of_two().trailing_zeros();
+        Ok(Self::of(words.max().unwrap_or(0), steps))
     }
 
-    /// Where a word takes so many nanoseconds to another rank.
-    fn of(word_ns: u64) -> Self {
-        if word_ns > NEAR_NS { Self::LONGEST } else { NEAR }
+    /// Where a word takes so many nanoseconds to all, in so many steps.
+    fn of(word_ns: u64, steps: u32) -> Self {
+        let is_near = word_ns / u64::from(steps.max(1)) <= NEAR_NS && word_ns <= ALL_NEAR_NS;
+        if is_near { NEAR } else { Self::LONGEST }
     }
 
     /// Bytes of the first piece of a long block.
@@ -138,8 +141,15 @@ mod tests {
 
     #[test]
     fn first_pieces_are_longer_where_ranks_are_far() {
-        let first = |word_ns| Pieces::of(word_ns).first;
-        assert_eq!([0, 25_000, 25_001, u64::MAX].map(first), [48 << 10, 48 << 10, 4 << 20, 4 << 20]);
+        let first = |word_ns, steps| Pieces::of(word_ns, steps).first;
+        let far = 4 << 20;
+        assert_eq!(
+            [0, 25_000, 25_001, u64::MAX].map(|word_ns| first(word_ns, 1)),
+            [48 << 10, 48 << 10, far, far]
+        );
+        assert_eq!([50_002, 50_000].map(|word_ns| first(word_ns, 2)), [far, 48 << 10]);
+        assert_eq!([75_001, 75_000].map(|word_ns| first(word_ns, 6)), [far, 48 << 10]);
+        assert_eq!(first(25_001, 0), far);
         let asked = |first| Pieces::with_first(first).first;
         assert_eq!((asked(0), asked(70_000), asked(usize::MAX)), (16 << 10, 64 << 10, 4 << 20));
     }
@@ -147,7 +157,7 @@ mod tests {
     #[test]
     fn pieces_are_as_long_as_their_messages_want() {
         let (kib, len) = (1 << 10, 10 << 20);
-        let mut cut = Pieces::of(0).cut();
+        let mut cut = Pieces::of(0, 1).cut();
         assert_eq!(cut.next(len), 0..48 * kib);
         // To a quarter: 224 KiB would become 56.
         cut.pass(48 * kib, 12 * kib);
@@ -172,7 +182,7 @@ mod tests {
 
     #[test]
     fn no_piece_is_longer_than_it_may_be() {
-        let mut cut = Pieces::of(u64::MAX).cut();
+        let mut cut = Pieces::LONGEST.cut();
         cut.pass(4 << 20, 1);
         assert_eq!(cut.next(usize::MAX), 4 << 20..8 << 20);
     }

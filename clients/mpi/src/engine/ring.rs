@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::ops::Range;
+use std::time::Instant;
 
 use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
 
@@ -61,6 +62,7 @@ impl<'a> Ring<'a> {
         let (ranks, rank) = (self.others.len(), self.allgather.comm.rank as usize);
         // The one whose message comes in a step; it is sent in the next one.
         let of = |step: usize| (rank + ranks - 1 - step) % ranks;
+        let (started, mut came_bytes) = (Instant::now(), 0);
         while own.is_some() || (0..ranks - 1).any(|step| !self.rest(of(step)).is_empty()) {
             let mut next = own.take();
             for step in 0..ranks - 1 {
@@ -70,6 +72,7 @@ impl<'a> Ring<'a> {
                     own = self.seal()?;
                 }
                 next = receiving.map(|receiving| self.take(of(step), receiving)).transpose()?;
+                came_bytes += next.as_ref().map_or(0, |message| message.len);
                 if let Some(sending) = sending {
                     self.allgather.layer.pool.give(sending.wait()?.0);
                 }
@@ -78,6 +81,7 @@ impl<'a> Ring<'a> {
                 self.allgather.layer.pool.give(message.buffer);
             }
         }
+        self.allgather.comm.rate.learn_at_least(came_bytes, started.elapsed());
         Ok(self.finish())
     }
 

@@ -12,6 +12,9 @@ use crate::data::Data;
 use crate::failure::{Failure, untold};
 use crate::types::{Address, Comm, Request};
 
+/// So many messages of a block may be with MPI that their receiver has not asked for.
+const MOST_AHEAD: usize = 16;
+
 /// More than any MPI's status takes.
 type Status = [u64; 16];
 
@@ -34,13 +37,42 @@ impl Mpi {
         tag: Tag,
         shadow: Comm,
     ) -> Result<Operation, Failure> {
+        self.start_send((buffer, count), false, to, tag, shadow)
+    }
+
+    /// Sends a message of a block, before which there were so many. MPI takes short ones however far their receiver is behind, and would keep
+    /// them there: so now and then one is over only when its receiver has begun to take it.
+    pub(crate) fn send_message(
+        &self,
+        (buffer, count): (Vec<u8>, usize),
+        before: usize,
+        to: c_int,
+        shadow: Comm,
+    ) -> Result<Operation, Failure> {
+        let is_held_up = before % MOST_AHEAD == MOST_AHEAD - 1;
+        self.start_send((buffer, count), is_held_up, to, Tag::Data, shadow)
+    }
+
+    /// As [`send`](Self::send). What is held up is over once its receiver has begun to take it.
+    fn start_send(
+        &self,
+        (buffer, count): (Vec<u8>, usize),
+        is_held_up: bool,
+        to: c_int,
+        tag: Tag,
+        shadow: Comm,
+    ) -> Result<Operation, Failure> {
         let mut operation = Operation { mpi: *self, request: None, buffer, sent: count };
         let bytes = &mut operation.buffer[..count];
         let mut request = Request(0);
         let (at, count) = (bytes.as_mut_ptr().cast(), len(bytes));
+        let (byte, tag) = (self.constants.byte, tag as c_int);
         // SAFETY: the buffer belongs to the operation, which waits.
         untold(unsafe {
-            self.calls.isend(at, count, self.constants.byte, to, tag as c_int, shadow, &mut request)
+            match is_held_up {
+                true => self.calls.issend(at, count, byte, to, tag, shadow, &mut request),
+                false => self.calls.isend(at, count, byte, to, tag, shadow, &mut request),
+            }
         })?;
         operation.request = Some(request);
         Ok(operation)

@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
   int own = c->counts[c->rank], *counts = c->counts, *others = c->others, *places = c->places, *elsewhere = c->elsewhere;
   /* Where messages go from rank to rank, they are handed on before anybody looks at them. */
   DAMAGED("bcast", is_hit || is_behind, Bcast, c->rank == 0 ? c->send : into, n, t, 0, comm);
+  DAMAGED("bcast of few pieces", is_hit, Bcast, c->rank == 0 ? c->send : into, n / 3, t, 0, comm);
   DAMAGED("allgather", is_hit || is_behind, Allgather, c->send, n, t, into, n, t, comm);
   DAMAGED("alltoall", is_hit, Alltoall, c->send, n, t, into, n, t, comm);
   DAMAGED("alltoallv", is_hit, Alltoallv, c->send, others, places, t, into, others, elsewhere, t, comm);
