@@ -65,15 +65,18 @@ impl Rate {
         self.gbps.store(learned.to_bits(), Ordering::Relaxed);
     }
 
-    /// So many bytes have come in no less than that time, by messages.
+    /// So many bytes have come in that time, by messages. That counts where it is far more than what is known, which was seen when something
+    /// else was slow then: messages may go another way than what goes as it is.
     pub(crate) fn learn_at_least(&self, bytes: usize, took: Duration) {
         let known = f64::from_bits(self.gbps.load(Ordering::Relaxed));
-        if bytes < LEAST_BYTES || took.is_zero() || known == 0.0 {
+        let is_short = LONG_BYTES.min(bytes as u64) < self.longest.load(Ordering::Relaxed) / LEAST_PART;
+        if bytes < LEAST_BYTES || is_short || took.is_zero() || known == 0.0 {
             return;
         }
         let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
-        let learned = known + (seen - known).max(0.0) * WEIGHT;
-        self.gbps.store(learned.to_bits(), Ordering::Relaxed);
+        if seen > known * FAR {
+            self.gbps.store((known + (seen - known) * WEIGHT).to_bits(), Ordering::Relaxed);
+        }
     }
 
     /// The same for the policy; `None` while too little is known.
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_that_it_is_no_slower() {
+    fn messages_say_that_it_is_far_faster() {
         let rate = Rate::default();
         let gbps = || f64::from_bits(rate.gbps.load(Ordering::Relaxed));
         rate.learn_at_least(1_000_000, Duration::from_micros(1));
@@ -117,7 +120,14 @@ mod tests {
         (0..2).for_each(|_| rate.learn(125_000, Duration::from_millis(1)));
         rate.learn_at_least(125_000, Duration::from_millis(5));
         rate.learn_at_least(1000, Duration::from_nanos(1));
-        assert_eq!(gbps(), 1.0);
+        rate.learn_at_least(1_250_000, Duration::from_millis(5));
+        assert_eq!(gbps(), 1.0, "slower, short, and twice as fast");
+        rate.learn(1 << 20, Duration::from_secs(1));
+        rate.learn_at_least(250_000, Duration::from_nanos(1));
+        assert!(gbps() < 1.0, "short beside others");
+        let rate = Rate::default();
+        let gbps = || f64::from_bits(rate.gbps.load(Ordering::Relaxed));
+        (0..2).for_each(|_| rate.learn(125_000, Duration::from_millis(1)));
         rate.learn_at_least(1_250_000, Duration::from_millis(2));
         assert!((gbps() - 2.0).abs() < 1e-9, "a quarter of the way to 5");
     }

@@ -63,7 +63,7 @@ fn data_that_is_left_as_it_is() {
 fn blocks_of_several_pieces() {
     on_every_mpi(|mpi| {
         // Long ones are too few for a chain of ranks.
-        for piece in [("MGCOMP_MPI_PIECE", "262144"), ("MGCOMP_MPI_PIECE", "4194304")] {
+        for piece in [("MGCOMP_MPI_PIECE", "65536"), ("MGCOMP_MPI_PIECE", "4194304")] {
             let run = mpi.run("long.c", 3, &[COMPRESSED[0], COMPRESSED[1], piece]);
             run.expect_well();
             assert!(run.ends.iter().all(|end| end.raw_bytes > 50 << 20), "{piece:?}: {:?}", run.ends);

@@ -106,8 +106,7 @@ impl Exchange<'_> {
                 outgoing.iter().flatten().filter(|one| one.is_plain && !comes).map(sent).collect();
             outgoing.iter_mut().flatten().try_for_each(|outgoing| outgoing.learn(&plain))?;
         }
-        // Where this rank sends as well, no more than a message was there before it came.
-        if outgoing.iter().all(Option::is_some) {
+        if steps.iter().all(|step| self.goes_both_ways(step)) {
             let messages = |incoming: &Incoming<'_>| incoming.messages_len;
             self.comm.rate.learn_at_least(incoming.iter().flatten().map(messages).sum(), started.elapsed());
         }
@@ -119,11 +118,15 @@ impl Exchange<'_> {
     }
 
     /// How both cut what goes between this rank and another one. Where it goes one way alone, nothing keeps many ranks from sending to one that is
-    /// not there yet, and MPI from keeping all of it there: they wait with long pieces until they are asked for them.
+    /// not there yet, and MPI from keeping that there: with long pieces they mostly wait until they are asked for them.
     fn cut(&self, step: &Step) -> Cut {
+        if self.goes_both_ways(step) { self.layer.pieces.cut() } else { Pieces::LONGEST.cut() }
+    }
+
+    /// Which both know.
+    fn goes_both_ways(&self, step: &Step) -> bool {
         let len = |data: Option<Data>, shape| data.map_or(0, |data| data.len(shape));
-        let is_both_ways = len(step.send, &self.sent).min(len(step.receive, &self.received)) > 0;
-        if is_both_ways { self.layer.pieces.cut() } else { Pieces::LONGEST.cut() }
+        len(step.send, &self.sent) > 0 && len(step.receive, &self.received) > 0
     }
 
     /// What goes to a peer, if anything does.
@@ -296,7 +299,7 @@ struct Incoming<'a> {
     cut: Cut,
     /// and whether nothing else does.
     is_over: bool,
-    /// Bytes that messages had.
+    /// Bytes that messages had, without the first, which may have waited for this rank. What is behind that was sent when the peer had taken one.
     messages_len: usize,
     came: Came,
 }
@@ -332,8 +335,8 @@ impl<'a> Incoming<'a> {
         }
         let Exchange { layer, comm, received, .. } = self.exchange;
         let piece = self.cut.next(self.len());
+        self.messages_len += if self.cut.done() > 0 { len } else { 0 };
         self.cut.pass(piece.len(), len);
-        self.messages_len += len;
         let landing = self.landing.get_or_insert_with(|| Landing::new(self.data, *received));
         let opened = layer.open(comm, self.peer, &message[..len], &mut landing.room()[piece]);
         // What else is to come is taken even so: the peer sends it.

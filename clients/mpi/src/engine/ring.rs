@@ -62,17 +62,18 @@ impl<'a> Ring<'a> {
         let (ranks, rank) = (self.others.len(), self.allgather.comm.rank as usize);
         // The one whose message comes in a step; it is sent in the next one.
         let of = |step: usize| (rank + ranks - 1 - step) % ranks;
-        let (started, mut came_bytes) = (Instant::now(), 0);
+        let (started, mut round, mut came_bytes) = (Instant::now(), 0, 0);
         while own.is_some() || (0..ranks - 1).any(|step| !self.rest(of(step)).is_empty()) {
             let mut next = own.take();
             for step in 0..ranks - 1 {
                 let receiving = self.receive(of(step))?;
-                let sending = next.take().map(|message| self.send(message)).transpose()?;
+                let sending = next.take().map(|message| self.send(message, round)).transpose()?;
                 if step + 2 == ranks {
                     own = self.seal()?;
                 }
                 next = receiving.map(|receiving| self.take(of(step), receiving)).transpose()?;
-                came_bytes += next.as_ref().map_or(0, |message| message.len);
+                // What comes in the first one may have waited for this rank.
+                came_bytes += next.as_ref().filter(|_| round > 0).map_or(0, |message| message.len);
                 if let Some(sending) = sending {
                     self.allgather.layer.pool.give(sending.wait()?.0);
                 }
@@ -80,6 +81,7 @@ impl<'a> Ring<'a> {
             if let Some(message) = next {
                 self.allgather.layer.pool.give(message.buffer);
             }
+            round += 1;
         }
         self.allgather.comm.rate.learn_at_least(came_bytes, started.elapsed());
         Ok(self.finish())
@@ -101,9 +103,9 @@ impl<'a> Ring<'a> {
         layer.mpi.receive(room, comm.before(), Tag::Data, self.shadow).map(Some)
     }
 
-    fn send(&self, message: Message) -> Result<Operation, Failure> {
+    fn send(&self, message: Message, round: usize) -> Result<Operation, Failure> {
         let Allgather { layer, comm, .. } = *self.allgather;
-        layer.mpi.send(message.buffer, message.len, comm.next(), Tag::Data, self.shadow)
+        layer.mpi.send_message((message.buffer, message.len), round, comm.next(), self.shadow)
     }
 
     /// Waits for a piece of a rank's block, and puts it where it belongs, before it is handed on: MPI is slow to go on with what is under way both

@@ -12,7 +12,7 @@ use crate::data::Data;
 use crate::failure::{Failure, untold};
 use crate::types::{Address, Comm, Request};
 
-/// So many messages of a block may be with MPI that their receiver has not asked for.
+/// So many messages that one rank has for another may be with MPI there before they are asked for.
 const MOST_AHEAD: usize = 16;
 
 /// More than any MPI's status takes.
