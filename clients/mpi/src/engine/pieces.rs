@@ -30,7 +30,8 @@ const NEAR: Pieces = Pieces { first: 48 << 10, message: 56 << 10 };
 const MOST_FIRST: usize = 8;
 /// Codecs are expected to show in no less than one of so many pieces.
 const MOST_BESIDE: usize = 4;
-/// Words that are timed; the first ones open connections.
+/// Words that are timed; the first ones open connections. Where those say that ranks are far, there are no more than two: the more short messages
+/// went before, the more often Open MPI was seen to send long ones one way after the other over sockets, for as long as it ran.
 const WORDS: usize = 8;
 
 /// How long pieces are, on all ranks.
@@ -58,16 +59,22 @@ impl Pieces {
     pub(crate) fn measured(mpi: &Mpi, world: Comm, ranks: usize) -> Result<Self, Failure> {
         let mut all = vec![0; 8 * ranks];
         let mut least = u64::MAX;
-        for _ in 0..WORDS {
+        // In as many steps, one behind the other, in each of which a rank has the words of twice as many.
+        let steps = ranks.next_power_of_two().trailing_zeros();
+        let mut pieces = Self::LONGEST;
+        for word in 0..=WORDS {
             let started = Instant::now();
             mpi.allgather(&least.to_le_bytes(), &mut all, world)?;
             least = least.min(started.elapsed().as_nanos() as u64);
+            // Of the words before this one.
+            let words = all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+            let slowest = words.max().unwrap_or(0);
+            pieces = Self::of(slowest, steps);
+            if word >= 2 && slowest > 4 * ALL_NEAR_NS {
+                break;
+            }
         }
-        mpi.allgather(&least.to_le_bytes(), &mut all, world)?;
-        let words = all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        // In as many steps, one behind the other, in each of which a rank has the words of twice as many.
-        let steps = ranks.next_power_of_two().trailing_zeros();
-        Ok(Self::of(words.max().unwrap_or(0), steps))
+        Ok(pieces)
     }
 
     /// Where a word takes so many nanoseconds to all, in so many steps.
