@@ -1,5 +1,5 @@
-//! How fast a communicator's blocks travel, as receivers see it. What goes as it is says how fast; of messages only that it is no less, since
-//! codecs have a part in what they take.
+//! How fast a communicator's blocks travel, as receivers see it. What goes as it is says how fast; messages only where that is far too slow,
+//! since codecs have a part in what they take.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -8,6 +8,7 @@ use mgcomp_transport::attach::{Coder, PartOf, To, UnderWay};
 
 use super::chain::Chain;
 use super::pieces::{Cut, Pieces};
+use super::relay::Relay;
 use super::{Compared, Kind, Message, Verdict};
 use crate::communicator::Communicator;
 use crate::data::{Data, Landing};
@@ -103,7 +104,8 @@ impl Bcast<'_> {
     /// The chain, if it is to be one and there is a communicator for it. All ranks ask at the same time.
     fn chain(&self) -> Result<Option<Chain<'_>>, Failure> {
         let shadow = if self.is_for_chain() { self.comm.shadow(self.layer)? } else { None };
-        Ok(shadow.map(|shadow| Chain { bcast: self, shadow }))
+        let (layer, comm) = (self.layer, self.comm);
+        Ok(shadow.map(|shadow| Chain { bcast: self, relay: Relay { layer, comm, shadow } }))
     }
 
     fn seal(&self, piece: &[u8], message: &mut [u8], is_first: bool) -> Result<Option<usize>, Failure> {

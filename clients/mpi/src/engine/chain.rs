@@ -5,15 +5,14 @@ use mgcomp_transport::attach::Coder;
 use super::Message;
 use super::bcast::Bcast;
 use super::pieces::Cut;
+use super::relay::Relay;
 use crate::data::Landing;
 use crate::failure::{Came, Failure};
-use crate::mpi::{Operation, Tag};
-use crate::types::Comm;
 
 /// The ranks as a chain, from the root on.
 pub(super) struct Chain<'a> {
     pub(super) bcast: &'a Bcast<'a>,
-    pub(super) shadow: Comm,
+    pub(super) relay: Relay<'a>,
 }
 
 impl Chain<'_> {
@@ -23,7 +22,7 @@ impl Chain<'_> {
         while let Some(message) = next {
             cut.pass(cut.next(raw.len()).len(), message.len);
             sent += message.len;
-            let sending = self.hand_on(message, messages)?;
+            let sending = self.relay.send(message, messages)?;
             messages += 1;
             next = self.seal(&raw[cut.next(raw.len())])?;
             self.bcast.layer.pool.give(sending.wait()?.0);
@@ -35,19 +34,19 @@ impl Chain<'_> {
     pub(super) fn receive(&self, landing: &mut Landing<'_>) -> Result<Came, Failure> {
         let Bcast { layer, comm, root, len, .. } = *self.bcast;
         let (mut cut, mut messages, mut came) = (self.bcast.cut(), 0, Ok(()));
-        let mut receiving = self.take(&cut)?;
+        let mut receiving = self.relay.receive(&cut.next(len))?;
         while let Some(coming) = receiving {
             let (buffer, message_len) = coming.wait()?;
             let piece = cut.next(len);
             cut.pass(piece.len(), message_len);
-            receiving = self.take(&cut)?;
+            receiving = self.relay.receive(&cut.next(len))?;
             let into = &mut landing.room()[piece];
             // What else is to come is taken even so: others wait for it.
             let buffer = if comm.next() == root {
                 came = came.and(layer.open(comm, root, &buffer[..message_len], into));
                 buffer
             } else {
-                let sending = self.hand_on(Message { buffer, len: message_len }, messages)?;
+                let sending = self.relay.send(Message { buffer, len: message_len }, messages)?;
                 messages += 1;
                 came = came.and(layer.open(comm, root, sending.sent(), into));
                 sending.wait()?.0
@@ -55,23 +54,6 @@ impl Chain<'_> {
             layer.pool.give(buffer);
         }
         Ok(came)
-    }
-
-    /// Begins to receive the piece behind that cut, if there is one.
-    fn take(&self, cut: &Cut) -> Result<Option<Operation>, Failure> {
-        let Bcast { layer, comm, len, .. } = *self.bcast;
-        let piece = cut.next(len);
-        if piece.is_empty() {
-            return Ok(None);
-        }
-        let room = layer.pool.take(Coder::max_len(piece.len()));
-        layer.mpi.receive(room, comm.before(), Tag::Data, self.shadow).map(Some)
-    }
-
-    /// Sends a message to the next rank, before which there were so many.
-    fn hand_on(&self, message: Message, before: usize) -> Result<Operation, Failure> {
-        let Bcast { layer, comm, .. } = *self.bcast;
-        layer.mpi.send_message((message.buffer, message.len), before, comm.next(), self.shadow)
     }
 
     /// The message of a piece, if there is one.

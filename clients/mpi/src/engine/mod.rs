@@ -11,6 +11,7 @@ mod exchange;
 pub(crate) mod gather;
 pub(crate) mod pieces;
 pub(crate) mod reduce;
+mod relay;
 mod ring;
 
 use std::ffi::c_int;

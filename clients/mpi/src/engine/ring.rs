@@ -9,15 +9,16 @@ use mgcomp_transport::attach::{Coder, PartOf, UnderWay};
 use super::Message;
 use super::allgather::Allgather;
 use super::pieces::Cut;
+use super::relay::Relay;
 use crate::data::{Data, Landing};
 use crate::failure::{Came, Failure};
-use crate::mpi::{Operation, Tag};
+use crate::mpi::Operation;
 use crate::types::Comm;
 
 /// The ranks as a ring, in which each hands on to the next what it has got from the one before.
 pub(super) struct Ring<'a> {
     allgather: &'a Allgather<'a>,
-    shadow: Comm,
+    relay: Relay<'a>,
     collective: &'a UnderWay,
     /// This rank's block, and how far it is sealed.
     raw: &'a [u8],
@@ -54,7 +55,8 @@ impl<'a> Ring<'a> {
         let is_other = |of| of != allgather.comm.rank as usize;
         let other = |(of, data)| is_other(of).then(|| Other::new(data, allgather));
         let others = all.iter().enumerate().map(other).collect();
-        Self { allgather, shadow, collective, raw, cut, others }
+        let relay = Relay { layer: allgather.layer, comm: allgather.comm, shadow };
+        Self { allgather, relay, collective, raw, cut, others }
     }
 
     /// Sends this rank's pieces around, of which the first is ready, and takes those of the others.
@@ -66,8 +68,8 @@ impl<'a> Ring<'a> {
         while own.is_some() || (0..ranks - 1).any(|step| !self.rest(of(step)).is_empty()) {
             let mut next = own.take();
             for step in 0..ranks - 1 {
-                let receiving = self.receive(of(step))?;
-                let sending = next.take().map(|message| self.send(message, round)).transpose()?;
+                let receiving = self.relay.receive(&self.rest(of(step)))?;
+                let sending = next.take().map(|message| self.relay.send(message, round)).transpose()?;
                 if step + 2 == ranks {
                     own = self.seal()?;
                 }
@@ -90,22 +92,6 @@ impl<'a> Ring<'a> {
     /// What is still to come of a rank's block.
     fn rest(&self, of: usize) -> Range<usize> {
         self.others[of].as_ref().map_or(0..0, |Other { cut, landing, .. }| cut.next(landing.len()))
-    }
-
-    /// Begins to receive the next piece of a rank's block, if there is one.
-    fn receive(&self, of: usize) -> Result<Option<Operation>, Failure> {
-        let Allgather { layer, comm, .. } = *self.allgather;
-        let piece = self.rest(of);
-        if piece.is_empty() {
-            return Ok(None);
-        }
-        let room = layer.pool.take(Coder::max_len(piece.len()));
-        layer.mpi.receive(room, comm.before(), Tag::Data, self.shadow).map(Some)
-    }
-
-    fn send(&self, message: Message, round: usize) -> Result<Operation, Failure> {
-        let Allgather { layer, comm, .. } = *self.allgather;
-        layer.mpi.send_message((message.buffer, message.len), round, comm.next(), self.shadow)
     }
 
     /// Waits for a piece of a rank's block, and puts it where it belongs, before it is handed on: MPI is slow to go on with what is under way both
