@@ -30,9 +30,10 @@ const NEAR: Pieces = Pieces { first: 48 << 10, message: 56 << 10 };
 const MOST_FIRST: usize = 8;
 /// Codecs are expected to show in no less than one of so many pieces.
 const MOST_BESIDE: usize = 4;
-/// Words that are timed; the first ones open connections. Where those say that ranks are far, there are no more than two: the more short messages
-/// went before, the more often Open MPI was seen to send long ones one way after the other over sockets, for as long as it ran.
-const WORDS: usize = 8;
+/// Words that are timed; the first ones open connections.
+const WORDS: usize = 9;
+/// So many of them say enough where ranks are far.
+const FAR_WORDS: usize = 4;
 
 /// How long pieces are, on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,19 +59,18 @@ impl Pieces {
     /// By the time that words take between all ranks of the world, which do this together.
     pub(crate) fn measured(mpi: &Mpi, world: Comm, ranks: usize) -> Result<Self, Failure> {
         let mut all = vec![0; 8 * ranks];
-        let mut least = u64::MAX;
+        let mut clock = WordClock::starting(Instant::now());
         // In as many steps, one behind the other, in each of which a rank has the words of twice as many.
         let steps = ranks.next_power_of_two().trailing_zeros();
         let mut pieces = Self::LONGEST;
-        for word in 0..=WORDS {
-            let started = Instant::now();
-            mpi.allgather(&least.to_le_bytes(), &mut all, world)?;
-            least = least.min(started.elapsed().as_nanos() as u64);
+        for word in 1..=WORDS {
+            mpi.allgather(&clock.least_ns.to_le_bytes(), &mut all, world)?;
+            clock.pass(Instant::now());
             // Of the words before this one.
             let words = all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
             let slowest = words.max().unwrap_or(0);
             pieces = Self::of(slowest, steps);
-            if word >= 2 && slowest > 4 * ALL_NEAR_NS {
+            if word >= FAR_WORDS && slowest > 4 * ALL_NEAR_NS {
                 break;
             }
         }
@@ -100,6 +100,31 @@ impl Pieces {
         let segments = (block / piece.max(1)).clamp(1, MOST_BESIDE) as u64;
         let overlap = Overlap::Segments((piece as u64 / segments).max(1));
         if segments > 1 { LinkFacts::try_new(link.rate_gbps(), 0, overlap).unwrap_or(link) } else { link }
+    }
+}
+
+/// Times words that all ranks have for each other, one behind the other. To a rank that comes late a word seems to take no time, for those of the
+/// others are there already; then they are the late ones. So it goes by two words at once, which are no shorter than there and back.
+struct WordClock {
+    /// When the word before the last one was there,
+    before: Option<Instant>,
+    /// and when the last one was.
+    last: Instant,
+    /// The shortest time that a word took.
+    least_ns: u64,
+}
+
+impl WordClock {
+    fn starting(now: Instant) -> Self {
+        Self { before: None, last: now, least_ns: u64::MAX }
+    }
+
+    /// A word is there.
+    fn pass(&mut self, now: Instant) {
+        if let Some(before) = self.before.replace(self.last) {
+            self.least_ns = self.least_ns.min((now - before).as_nanos() as u64 / 2);
+        }
+        self.last = now;
     }
 }
 
@@ -159,6 +184,19 @@ mod tests {
         assert_eq!(first(25_001, 0), far);
         let asked = |first| Pieces::with_first(first).first;
         assert_eq!((asked(0), asked(70_000), asked(usize::MAX)), (16 << 10, 64 << 10, 4 << 20));
+    }
+
+    #[test]
+    fn a_rank_that_comes_late_is_as_far() {
+        // Words take 1,000: the late rank has waited 100 for the first one, and the other one 100 for the second, and so on.
+        let start = Instant::now();
+        let mut clock = WordClock::starting(start);
+        let mut least_after = |nanos| {
+            clock.pass(start + std::time::Duration::from_nanos(nanos));
+            clock.least_ns
+        };
+        assert_eq!([100, 2000, 2100].map(&mut least_after), [u64::MAX, 1000, 1000]);
+        assert_eq!([4000, 4100, 5000, 5100].map(&mut least_after), [1000, 1000, 500, 500]);
     }
 
     #[test]
