@@ -8,12 +8,16 @@
 
 use mgcomp_codecs::Element;
 
-use super::transfer::{PART_BYTES, Transfers, copy, parts};
+use super::transfer::{Transfers, copy, parts};
 use super::{Communicator, CommunicatorError, Group};
 use crate::memory::{AnySlice, Slice};
 use crate::message::Rank;
 use crate::node::{Handle, TransferResult};
 use crate::session::{Completion, TransferError};
+
+/// Longer messages travel in parts of this length, several under way at once: while one is on the link, the next is encoded and the one
+/// before decoded. Whoever receives them need not know. All parts are handed in at once, so that nothing comes between: more of them take longer.
+const PART_BYTES: usize = 512 << 10;
 
 /// A send under way. Its buffer is not to be changed before it is finished; dropping it does not stop it.
 #[derive(Debug)]

@@ -9,10 +9,6 @@ use crate::node::{Handle, TransferResult};
 use crate::payload::Payload;
 use crate::session::Completion;
 
-/// Longer buffers travel in parts of this length, several under way at once: while one is on the link, the next is
-/// encoded and the one before decoded.
-pub(super) const PART_BYTES: usize = 512 << 10;
-
 /// Transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
@@ -57,6 +53,11 @@ impl Transfers {
         self.under_way.push(Transfer { handle, expected: Some((rank, len as u64)) });
     }
 
+    /// Each by itself, in their order.
+    pub(super) fn one_by_one(self) -> impl Iterator<Item = Self> {
+        self.under_way.into_iter().map(|one| Self { under_way: vec![one] })
+    }
+
     /// Whether all of them are finished, one way or the other.
     pub(super) fn are_finished(&mut self) -> bool {
         self.under_way.iter_mut().all(|transfer| transfer.handle.is_finished())
@@ -70,7 +71,7 @@ impl Transfers {
 impl Group {
     /// Sends all of `from`, whose length the receiver knows.
     pub(super) fn send_known(&self, to: usize, tag: Tag, from: &impl Stretch, element: Element) -> Transfers {
-        self.send_parts(&[to], tag, (from, PART_BYTES), element)
+        self.send_parts(&[to], tag, (from, self.node.part_bytes()), element)
     }
 
     /// As [`send_known`](Self::send_known), to each of `receivers`.
@@ -81,7 +82,7 @@ impl Group {
         from: &impl Stretch,
         element: Element,
     ) -> Transfers {
-        self.send_parts(receivers, tag, (from, PART_BYTES), element)
+        self.send_parts(receivers, tag, (from, self.node.part_bytes()), element)
     }
 
     /// The same in parts of `part_bytes`, which the receivers know too. Each part goes to all of them before the next, so that what it
@@ -120,7 +121,7 @@ impl Group {
 
     /// Receives as many bytes as `into` has.
     pub(super) fn receive_known(&self, from: usize, tag: Tag, into: &impl Stretch) -> Transfers {
-        self.receive_parts(from, tag, (into, PART_BYTES))
+        self.receive_parts(from, tag, (into, self.node.part_bytes()))
     }
 
     /// As [`receive_known`](Self::receive_known), in parts of `part_bytes`.

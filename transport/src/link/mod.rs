@@ -215,6 +215,12 @@ pub trait Link: Send {
         false
     }
 
+    /// Collectives cut what they send into parts of so many bytes, at most [`MOST_PART_BYTES`], in whole numbers of 64: while one is on the link, the
+    /// next is encoded and the one before decoded. All ranks have the same link, and cut alike.
+    fn part_bytes(&self) -> usize {
+        MOST_PART_BYTES
+    }
+
     /// Where it takes payloads from.
     fn outlet(&self) -> Outlet {
         Outlet::Host
@@ -247,6 +253,9 @@ pub trait Drive: Send + Sync {
         let _ = asks_again; // a link's own thread may come back by itself soon enough
     }
 }
+
+/// Parts of collectives are no longer: members that exchange blocks in place have room for two.
+pub const MOST_PART_BYTES: usize = 512 << 10;
 
 /// Payloads of this length and more are worth asking [where they go](LinkEvent::Coming).
 const LONG_PAYLOAD_BYTES: u64 = 32 << 10;

@@ -252,8 +252,10 @@ impl Engine {
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
             Action::Encode { job, source, element, stream, allowed, purpose, overlaps } => {
-                let overlaps = overlaps && can_overlap(self.cores, self.link.is_cores_work(peer));
-                let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
+                let (link, is_cores_work) = (self.link.facts(peer), self.link.is_cores_work(peer));
+                self.board.ways.note(peer, link.filter(|_| !is_cores_work));
+                let overlaps = overlaps && can_overlap(self.cores, is_cores_work);
+                let link = link.map(|link| if overlaps { overlapping(link) } else { link });
                 let facts = (allowed, link);
                 self.coder.comparisons.pass(peer, Direction::ToPeer, source.capacity());
                 let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);

@@ -51,14 +51,14 @@ mod peers;
 mod records;
 mod stats;
 mod under_way;
+mod ways;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mgcomp_codecs::Element;
-use mgcomp_codecs::background;
+use mgcomp_codecs::{Element, background};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{DecisionLog, Policy, Reason, Record};
 use rustc_hash::FxHashMap;
@@ -212,7 +212,7 @@ impl Node {
         let stats = Arc::<Mutex<Stats>>::default();
         let log = Arc::new(Mutex::new(DecisionLog::new(config.remembered_decisions)));
         let regions = Arc::new(RwLock::new(regions));
-        let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
+        let board = Arc::new(PeerBoard::new(position, link.part_bytes(), config.codec_threads));
         let groups = Arc::<GroupBoard>::default();
         let collectives = Arc::<Collectives>::default();
         let mailbox = Arc::new(Mailbox::new());

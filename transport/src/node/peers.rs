@@ -3,6 +3,8 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Position;
+use super::ways::Ways;
 use crate::link::driving;
 use crate::message::Rank;
 use crate::session::SessionError;
@@ -29,12 +31,15 @@ pub(super) struct PeerBoard {
     local: Rank,
     states: Mutex<Vec<PeerState>>,
     changed: Condvar,
+    pub(super) ways: Ways,
 }
 
 impl PeerBoard {
-    pub(super) fn new(local: Rank, ranks: u32) -> Self {
+    pub(super) fn new(position: Position, part_bytes: usize, codec_threads: usize) -> Self {
+        let Position { rank: local, ranks } = position;
+        let ways = Ways::new(ranks, part_bytes, codec_threads);
         let states = Mutex::new(vec![PeerState::default(); ranks as usize]);
-        Self { local, states, changed: Condvar::new() }
+        Self { local, states, changed: Condvar::new(), ways }
     }
 
     pub(super) fn set(&self, peer: Rank, open: bool, error: Option<&SessionError>) {

@@ -26,6 +26,8 @@ pub(crate) struct Fabric {
     pub(crate) shaping: Option<Shaping>,
     /// Of each two ranks, over TCP.
     connections: Connections,
+    /// The parts that collectives cut into.
+    pub(crate) part_bytes: usize,
     /// Whether it takes a turn of both sides for every few KiB, or for every message of more.
     pub(crate) is_slow: bool,
     /// Whether what the link needs is there; says SKIPPED otherwise.
@@ -35,8 +37,15 @@ pub(crate) struct Fabric {
 impl Fabric {
     /// Links that something else makes.
     pub(crate) fn of(make: fn(u32, u64, Fabric) -> Links) -> Self {
-        let connections = Connections::ONE;
-        Self { make, limits: LIMITS, shaping: None, connections, is_slow: false, is_possible: || true }
+        Self {
+            make,
+            limits: LIMITS,
+            shaping: None,
+            connections: Connections::ONE,
+            part_bytes: 512 << 10,
+            is_slow: false,
+            is_possible: || true,
+        }
     }
 
     pub(crate) fn loopback() -> Self {
@@ -44,7 +53,7 @@ impl Fabric {
     }
 
     pub(crate) fn tcp() -> Self {
-        Self::of(make_tcp)
+        Self { part_bytes: 192 << 10, ..Self::of(make_tcp) }
     }
 
     /// Over so many TCP connections.

@@ -6,6 +6,7 @@ mod common;
 mod combining;
 mod comparing;
 mod failing;
+mod in_step;
 mod leaving;
 mod messages;
 mod moving;

@@ -234,10 +234,13 @@ pub(super) fn what_several_members_get_is_encoded_once(fabric: Fabric) {
             world.barrier().unwrap();
             encoded("what came before");
 
-            // Two parts of 512 KiB go to three others.
+            // Each part goes to three others.
+            let parts = |len: usize, part_bytes| len.div_ceil(part_bytes);
+            let part_bytes = fabric.part_bytes;
             let (send, all) = (buffer_of(own, 1 << 20), HostBuffer::zeroed(4 << 20));
             world.all_gather(&send.all(), &all.all(), Element::U32).unwrap();
-            assert_eq!(encoded("all_gather"), (6, 2));
+            let count = parts(1 << 20, part_bytes);
+            assert_eq!(encoded("all_gather"), (3 * count, count));
             assert!(all.all().to_vec() == joined(world, 1 << 20));
 
             let short = buffer_of(own, 60_000);
@@ -245,18 +248,21 @@ pub(super) fn what_several_members_get_is_encoded_once(fabric: Fabric) {
             assert_eq!(encoded("a short broadcast"), if own == 1 { (3, 1) } else { (0, 0) });
             assert!(short.all().to_vec() == bytes_of(1, 60_000));
 
-            // The root sends three others a share each, and its own; those send theirs to two.
+            // The root sends three others a share of 256 KiB each, and its own; those send theirs to two.
             let long = buffer_of(own, 1 << 20);
             world.broadcast(1, &long.all(), Element::U32).unwrap();
-            assert_eq!(encoded("a long broadcast"), if own == 1 { (6, 4) } else { (2, 1) });
+            let count = parts(256 << 10, part_bytes);
+            let expected = if own == 1 { (6 * count, 4 * count) } else { (2 * count, count) };
+            assert_eq!(encoded("a long broadcast"), expected);
             assert!(long.all().to_vec() == bytes_of(1, 1 << 20));
 
-            // Shares of 512 KiB, in parts of 256: two to each of three others, then two of the result to all three.
+            // Shares of 512 KiB, in parts of 256 at most: to each of three others, then those of the result to all three.
             let (numbers, sums) = (vec![own; 1 << 19], HostBuffer::zeroed(2 << 20));
             let numbers =
                 HostBuffer::from(numbers.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>());
             world.all_reduce(&numbers.all(), &sums.all(), Datatype::U32, Operation::Sum).unwrap();
-            assert_eq!(encoded("all_reduce"), (12, 8));
+            let count = parts(512 << 10, part_bytes.min(256 << 10));
+            assert_eq!(encoded("all_reduce"), (6 * count, 4 * count));
             assert!(sums.all().to_vec().chunks_exact(4).all(|sum| sum == [6, 0, 0, 0]));
         });
     }

@@ -122,6 +122,14 @@ impl Link for Vanishing {
         self.inner.facts(peer)
     }
 
+    fn is_cores_work(&self, peer: Rank) -> bool {
+        self.inner.is_cores_work(peer)
+    }
+
+    fn part_bytes(&self) -> usize {
+        self.inner.part_bytes()
+    }
+
     fn close(&self, peer: Rank) {
         // Who is gone says no farewell.
         if !self.is_gone() {

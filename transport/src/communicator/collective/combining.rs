@@ -5,6 +5,7 @@
 
 use super::super::transfer::{Transfers, copy, parts};
 use super::blocks::{check_len, in_buffer, shares, to_receive};
+use super::in_step::InStep;
 use super::workbench::{Combining, Numbers, Workbench, stride};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::Slice;
@@ -19,8 +20,8 @@ const EXCHANGED_BYTES: usize = 32 << 10;
 /// Longer buffers of an all-reduce are combined by parts while others are on their way, even if as many bytes travel.
 const LONGEST_EXCHANGED_BYTES: usize = 128 << 10;
 
-/// Reductions travel in parts of this length: short, so that combining and handing on begin early. Whole numbers of every
-/// datatype.
+/// Reductions travel in parts of this length, if those of the link are no shorter: combining and handing on begin early. Whole numbers
+/// of every datatype.
 const PART_BYTES: usize = 256 << 10;
 
 /// What is computed.
@@ -78,15 +79,15 @@ impl Group {
         if is_exchanged(self.size(), send.len()) {
             return self.exchange(send, receive, &bench, task);
         }
-        let tag = self.collective_tag(Kind::AllGather);
+        let (tag, part_bytes) = (self.collective_tag(Kind::AllGather), self.combined_bytes());
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let (from, results) = (in_buffer(self, send, &blocks)?, in_buffer(self, receive, &blocks)?);
         let mut handing_on = Transfers::default();
         for other in self.others() {
-            handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
+            handing_on.add(self.receive_parts(other, tag, (&results[other], part_bytes)));
         }
         let (others, len) = (self.others().collect::<Vec<_>>(), blocks[self.rank].len);
-        let part_of = (len > PART_BYTES).then_some(len as u64);
+        let part_of = (len > part_bytes).then_some(len as u64);
         self.reduce_parts(&from, &results[self.rank], &bench, task, |part| {
             handing_on.add(self.send_part(&others, tag, (part, part_of), element));
         })?;
@@ -144,7 +145,12 @@ impl Group {
         self.reduce_parts(from, receive, &self.workbench(receive)?, task, |_| {})
     }
 
-    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
+    /// Bytes that are combined at a time. All members cut alike.
+    fn combined_bytes(&self) -> usize {
+        self.node.part_bytes().min(PART_BYTES)
+    }
+
+    /// Each member gets its block from all others, part by part and [in step](super::in_step), and combines the parts in the order of the ranks.
     /// While it does, the next part is on its way. `finished` hears of every part of the result, which a device may have yet to
     /// make: the slice waits for that. All of it is there when this returns.
     fn reduce_parts(
@@ -156,27 +162,27 @@ impl Group {
         mut finished: impl FnMut(Slice),
     ) -> Result<(), CommunicatorError> {
         let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
-        let own = &from[self.rank];
-        let rooms = bench.rooms(self.size() * stride(PART_BYTES.min(own.len())))?;
-        let mut sending = Transfers::default();
-        for to in self.others() {
-            sending.add(self.send_parts(&[to], tag, (&from[to], PART_BYTES), element));
-        }
+        let (own, part_bytes) = (&from[self.rank], self.combined_bytes());
+        let rooms = bench.rooms(self.size() * stride(part_bytes.min(own.len())))?;
+        let mut sending =
+            InStep::new(self, (tag, element), self.to_each(from), (part_bytes, self.parts_ahead()));
+        sending.go_on(0);
 
         let arrive = |room: &Slice, len: usize| {
             let mut transfers = Transfers::default();
             let arrived = in_buffer(self, room, &self.apart(len))?;
             for other in self.others() {
-                transfers.add(self.receive_parts(other, tag, (&arrived[other], PART_BYTES)));
+                transfers.add(self.receive_parts(other, tag, (&arrived[other], part_bytes)));
             }
             Ok::<_, CommunicatorError>(transfers)
         };
-        let own_parts: Vec<Slice> = parts(own, PART_BYTES).collect();
+        let own_parts: Vec<Slice> = parts(own, part_bytes).collect();
         let mut combining = bench.combining();
         let mut next = own_parts.first().map(|first| arrive(&rooms[0], first.len())).transpose()?;
-        for (index, (own, receive)) in own_parts.iter().zip(parts(receive, PART_BYTES)).enumerate() {
+        for (index, (own, receive)) in own_parts.iter().zip(parts(receive, part_bytes)).enumerate() {
             let Some(transfers) = next.take() else { break };
             transfers.wait_in(self)?;
+            sending.go_on(index + 1);
             let (room, other_room) = (&rooms[index % 2], &rooms[(index + 1) % 2]);
             if let Some(part) = own_parts.get(index + 1) {
                 next = Some(arrive(&combining.after(other_room)?, part.len())?);
@@ -184,6 +190,7 @@ impl Group {
             self.combine(&mut combining, room, Some(own), &receive, task)?;
             finished(combining.after(&receive)?);
         }
+        let sending = sending.finish();
         combining.finish()?;
         sending.wait_in(self)
     }

@@ -13,17 +13,18 @@ use std::sync::PoisonError;
 
 use mgcomp_codecs::Element;
 
-use super::super::transfer::{PART_BYTES, Transfers, copy};
+use super::super::transfer::{Transfers, copy};
 use super::combining::are_together;
 use super::workbench::stride;
 use super::{CommunicatorError, Group, Kind};
+use crate::link::MOST_PART_BYTES;
 #[cfg(feature = "cuda")]
 use crate::memory::DeviceBuffer;
 use crate::memory::{HostBuffer, Slice};
 use crate::session::Completion;
 
 /// What a room holds.
-const ROOM_BYTES: usize = PART_BYTES;
+const ROOM_BYTES: usize = MOST_PART_BYTES;
 
 /// A part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,8 @@ impl Group {
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::AllToAll);
         let lens: Vec<usize> = send.iter().map(Slice::len).collect();
-        let fillings = fillings(self.rank, &lens);
+        let part_bytes = self.node.part_bytes();
+        let fillings = fillings(self.rank, &lens, part_bytes);
         let longest = fillings.iter().filter_map(|filling| filling.last()).map(|last| last.aside + last.len);
         let Some(longest) = longest.max() else { return Ok(()) };
         let rooms = self.rooms_beside(&send[self.rank], longest)?;
@@ -70,7 +72,7 @@ impl Group {
                 };
                 copy(&from, &aside)?;
                 let peer = self.members[other];
-                let part_of = (lens[other] > PART_BYTES).then_some(lens[other] as u64);
+                let part_of = (lens[other] > part_bytes).then_some(lens[other] as u64);
                 transfers.receive(self.node.receive(peer, tag, into), other, len);
                 let from = (aside.into(), element);
                 transfers.send(self.node.start_send(peer, tag, from, Completion::Local, part_of));
@@ -111,14 +113,14 @@ fn new_rooms_beside(slice: &Slice, len: usize) -> Result<[Slice; 2], Communicato
 }
 
 /// The parts that member `rank` exchanges when its blocks are so long, by the rooms that they fill.
-fn fillings(rank: usize, lens: &[usize]) -> Vec<Vec<Part>> {
+fn fillings(rank: usize, lens: &[usize], part_bytes: usize) -> Vec<Vec<Part>> {
     let ranks = lens.len();
     let others = (0..ranks).map(|round| (round + ranks - rank) % ranks).filter(|&other| other != rank);
     let mut fillings = Vec::<Vec<Part>>::new();
     let mut end = ROOM_BYTES;
     for other in others {
-        for offset in (0..lens[other]).step_by(PART_BYTES) {
-            let len = PART_BYTES.min(lens[other] - offset);
+        for offset in (0..lens[other]).step_by(part_bytes) {
+            let len = part_bytes.min(lens[other] - offset);
             if end + len > ROOM_BYTES {
                 fillings.push(Vec::new());
                 end = 0;
@@ -148,16 +150,16 @@ mod tests {
             vec![part(2, 0, half, 0)],
             vec![part(2, half, 10, 0)],
         ];
-        assert_eq!(fillings(1, &lens), expected);
-        assert_eq!(fillings(0, &[5]), Vec::<Vec<Part>>::new());
-        assert_eq!(fillings(0, &[5, 0]), Vec::<Vec<Part>>::new());
+        assert_eq!(fillings(1, &lens, half), expected);
+        assert_eq!(fillings(0, &[5], half), Vec::<Vec<Part>>::new());
+        assert_eq!(fillings(0, &[5, 0], half), Vec::<Vec<Part>>::new());
     }
 
     #[test]
     fn both_of_a_pair_have_each_other_in_the_same_round() {
         for ranks in 1..9 {
             let met = |rank: usize| -> Vec<usize> {
-                fillings(rank, &vec![1; ranks]).concat().iter().map(|part| part.other).collect()
+                fillings(rank, &vec![1; ranks], 1).concat().iter().map(|part| part.other).collect()
             };
             for rank in 0..ranks {
                 let mut others = met(rank);

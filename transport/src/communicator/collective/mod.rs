@@ -5,6 +5,7 @@
 mod blocks;
 mod combining;
 mod exchange;
+mod in_step;
 mod moving;
 mod workbench;
 

@@ -5,6 +5,7 @@ use mgcomp_codecs::Element;
 use super::super::transfer::{Transfers, copy};
 use super::blocks::{check_len, check_own, in_buffer, shares, to_receive};
 use super::exchange::is_in_place;
+use super::in_step::Outgoing;
 use super::{Block, CommunicatorError, Group, Kind};
 use crate::memory::{HostBuffer, Slice};
 
@@ -131,12 +132,10 @@ impl Group {
         element: Element,
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::AllGather);
-        let mut transfers = Transfers::default();
-        let others: Vec<usize> = self.others().collect();
-        others.iter().for_each(|&other| transfers.add(self.receive_known(other, tag, &into[other])));
-        transfers.add(self.send_known_to_all(&others, tag, send, element));
-        let copied = copy(send, &into[self.rank]);
-        transfers.wait_in(self).and(copied)
+        let outgoing = vec![Outgoing { receivers: self.others().collect(), block: send }];
+        let incoming: Vec<_> = self.others().map(|other| (other, &into[other])).collect();
+        let (own, ahead) = ((send, &into[self.rank]), self.parts_ahead());
+        self.exchange_in_step((tag, element), outgoing, &incoming, own, ahead)
     }
 
     /// Checks the arguments of an all-to-all; returns what goes to each member, and where what it sends is to be.
@@ -163,12 +162,10 @@ impl Group {
             return self.exchange_in_place(from, into, element);
         }
         let tag = self.collective_tag(Kind::AllToAll);
-        let mut transfers = Transfers::default();
-        for other in self.others() {
-            transfers.add(self.receive_known(other, tag, &into[other]));
-            transfers.add(self.send_known(other, tag, &from[other], element));
-        }
-        let copied = copy(&from[self.rank], &into[self.rank]);
-        transfers.wait_in(self).and(copied)
+        let incoming: Vec<_> = self.others().map(|other| (other, &into[other])).collect();
+        let own = (&from[self.rank], &into[self.rank]);
+        // Members that do it in place go through the others in rounds, and send one nothing before they are through with another.
+        let ahead = if self.size() == 2 { self.parts_ahead() } else { usize::MAX };
+        self.exchange_in_step((tag, element), self.to_each(from), &incoming, own, ahead)
     }
 }

@@ -12,7 +12,7 @@ use mgcomp_selector::{LinkFacts, Overlap};
 use super::counters::Counters;
 
 /// Shorter messages say nothing of the rate.
-pub(super) const LONG_BYTES: u64 = 64 << 10;
+pub(super) const LONG_BYTES: u64 = 32 << 10;
 /// So many acknowledged bytes are worth a look.
 const LEAST_BYTES: u64 = 128 << 10;
 /// A look says nothing if more than one in so many of the bytes that were sent belong to short messages.
