@@ -309,7 +309,12 @@ impl Engine {
     }
 
     fn send(&mut self, peer: Rank, message: Message, with_next: bool) {
-        let send = if let Header::TaggedSend(send) = &message.header { Some(send.id) } else { None };
+        let send = if let Header::TaggedSend(send) = &message.header {
+            self.board.ways.sent(peer, send.length, message.payload.capacity());
+            Some(send.id)
+        } else {
+            None
+        };
         let sent =
             if with_next { self.link.send_with_next(peer, message) } else { self.link.send(peer, message) };
         let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) else { return };

@@ -1,6 +1,6 @@
 //! What collectives are to know of the ways to peers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use mgcomp_selector::LinkFacts;
 
@@ -14,6 +14,10 @@ const PART_STEP: usize = 64;
 /// stay so, for no more is sent than that needs.
 const MOST_LATENCY_NS: u64 = 100_000;
 const UNKNOWN: u64 = u64::MAX;
+/// Shorter sends say nothing of what codecs make of longer ones.
+const LONG_BYTES: u32 = 32 << 10;
+/// What is sent of raw bytes is counted in this part of them.
+const WHOLE: u32 = 1 << 16;
 
 /// What is known of the ways to all ranks.
 pub(super) struct Ways {
@@ -21,13 +25,17 @@ pub(super) struct Ways {
     codec_threads: usize,
     /// What is on the way to each while the link is busy, in bytes; [`UNKNOWN`] as long as nobody knows.
     held: Vec<AtomicU64>,
+    /// What the last long send to each was of its raw bytes, in parts of [`WHOLE`].
+    coded: Vec<AtomicU32>,
 }
 
 impl Ways {
     /// For a rank with so many threads for codecs, whose collectives cut into parts of about `part_bytes`.
     pub(super) fn new(ranks: u32, part_bytes: usize, codec_threads: usize) -> Self {
         let part_bytes = part_bytes.clamp(PART_STEP, MOST_PART_BYTES) / PART_STEP * PART_STEP;
-        Self { part_bytes, codec_threads, held: (0..ranks).map(|_| AtomicU64::new(UNKNOWN)).collect() }
+        let held = (0..ranks).map(|_| AtomicU64::new(UNKNOWN)).collect();
+        let coded = (0..ranks).map(|_| AtomicU32::new(WHOLE)).collect();
+        Self { part_bytes, codec_threads, held, coded }
     }
 
     /// Notes what is known of the way to a peer.
@@ -37,12 +45,33 @@ impl Ways {
         }
     }
 
+    /// Notes a send of so many bytes, of which so many leave.
+    pub(super) fn sent(&self, peer: Rank, raw_bytes: u32, coded_bytes: u64) {
+        if raw_bytes >= LONG_BYTES
+            && let Some(coded) = self.coded.get(peer.0 as usize)
+        {
+            let of_whole = coded_bytes * u64::from(WHOLE) / u64::from(raw_bytes);
+            coded.store(of_whole.clamp(1, WHOLE.into()) as u32, Ordering::Relaxed);
+        }
+    }
+
     fn parts_ahead(&self, peers: impl Iterator<Item = Rank>) -> Option<usize> {
-        let held = peers.map(|peer| Some(self.held.get(peer.0 as usize)?.load(Ordering::Relaxed)));
-        let most = held.reduce(|one, other| Some(one?.max(other?))).flatten()?; // what is unknown is the most
-        let is_short = most <= self.part_bytes as u64;
-        // Twice as much raw, of which codecs leave about half.
-        is_short.then(|| self.codec_threads.max(1) + (2 * most / self.part_bytes as u64) as usize)
+        let of_peer = |peer: Rank| {
+            let peer = peer.0 as usize;
+            let of_whole = self.coded.get(peer)?.load(Ordering::Relaxed);
+            Some((self.held.get(peer)?.load(Ordering::Relaxed), of_whole))
+        };
+        // What is unknown is the most.
+        let most = |one: Option<(u64, u32)>, other: Option<(u64, u32)>| {
+            let (one, other) = (one?, other?);
+            Some((one.0.max(other.0), one.1.max(other.1)))
+        };
+        let (held, of_whole) = peers.map(of_peer).reduce(most).flatten()?;
+        let (part_bytes, ratio) = (self.part_bytes as f64, f64::from(WHOLE) / f64::from(of_whole));
+        // Where little of a part is left, the caches hold more of them, and the codecs are what everybody waits for.
+        let coding = self.codec_threads.max(1) as f64 * (ratio / 2.0).max(1.0);
+        let is_short = held as f64 <= part_bytes;
+        is_short.then(|| (coding + ratio * held as f64 / part_bytes) as usize)
     }
 }
 
@@ -52,8 +81,8 @@ impl Node {
         self.board.ways.part_bytes
     }
 
-    /// How many parts may be on their way to these peers beside the next one without a link or a codec that waits: one for each codec thread, and what
-    /// the link holds. `None` where that is not known, or more than is to be counted.
+    /// How many parts are to be on their way to these peers beside the next one, so that no link or codec waits: one for each codec thread, or
+    /// more where little is left of a part, and what the link holds. `None` where that is not known, or more than is to be counted.
     pub(crate) fn parts_ahead(&self, peers: impl Iterator<Item = Rank>) -> Option<usize> {
         self.board.ways.parts_ahead(peers)
     }
@@ -93,8 +122,23 @@ mod tests {
         with_one.note(Rank(1), Some(link(10.0, 20_000)));
         assert_eq!(ahead(&[1]), Some(1));
         assert_eq!(ahead(&[1, 2]), None, "nor of all");
-        with_one.note(Rank(2), Some(link(10.0, 40_000)));
-        assert_eq!([ahead(&[1, 2]), ahead(&[2, 1]), ahead(&[1])], [Some(2), Some(2), Some(1)]);
+        // 62,500.
+        with_one.note(Rank(2), Some(link(10.0, 50_000)));
+        assert_eq!([ahead(&[1, 2]), ahead(&[2, 1]), ahead(&[1])], [Some(1); 3]);
+        // To two thirds: 93,750 raw bytes. To a quarter: twice as many, and 100,000; to 250,000. To a hundredth: 50, and 25 or 62.
+        for (coded_bytes, expected) in
+            [(40_000, [1, 1]), (15_000, [3, 4]), (600, [75, 112]), (60_000, [1, 1])]
+        {
+            with_one.sent(Rank(1), 60_000, coded_bytes);
+            with_one.sent(Rank(2), 60_000, coded_bytes);
+            assert_eq!([ahead(&[1]), ahead(&[1, 2])], expected.map(Some), "{coded_bytes}");
+        }
+        with_one.sent(Rank(1), 60_000, 600);
+        assert_eq!([ahead(&[1]), ahead(&[1, 2])], [Some(75), Some(1)], "as the one that takes the most");
+        with_one.sent(Rank(1), 32_767, 32_767);
+        assert_eq!(ahead(&[1]), Some(75), "too short to say anything");
+        with_one.sent(Rank(1), 60_000, 70_000);
+        assert_eq!(ahead(&[1]), Some(1));
         // 100,000: longer than a part.
         with_one.note(Rank(3), Some(link(10.0, 80_000)));
         assert_eq!([ahead(&[3]), ahead(&[1, 2, 3]), ahead(&[]), ahead(&[4])], [None; 4]);

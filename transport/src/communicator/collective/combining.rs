@@ -164,8 +164,7 @@ impl Group {
         let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
         let (own, part_bytes) = (&from[self.rank], self.combined_bytes());
         let rooms = bench.rooms(self.size() * stride(part_bytes.min(own.len())))?;
-        let mut sending =
-            InStep::new(self, (tag, element), self.to_each(from), (part_bytes, self.parts_ahead()));
+        let mut sending = InStep::new(self, (tag, element), self.to_each(from), (part_bytes, true));
         sending.go_on(0);
 
         let arrive = |room: &Slice, len: usize| {

@@ -27,28 +27,29 @@ pub(super) struct InStep<'a> {
     element: Element,
     outgoing: Vec<Outgoing<'a>>,
     part_bytes: usize,
-    /// So many parts may be sent before one has come, and one more.
-    ahead: usize,
+    /// Whether parts wait for others to come.
+    waits: bool,
     /// Parts that were sent.
     sent: usize,
     sending: Transfers,
 }
 
 impl<'a> InStep<'a> {
-    /// For blocks that go in parts of so many bytes, so many of them [ahead](Group::parts_ahead).
+    /// For blocks that go in parts of so many bytes, and if it `waits`, no further [ahead](Group::parts_ahead) than is of use.
     pub(super) fn new(
         group: &'a Group,
         (tag, element): (Tag, Element),
         outgoing: Vec<Outgoing<'a>>,
-        (part_bytes, ahead): (usize, usize),
+        (part_bytes, waits): (usize, bool),
     ) -> Self {
-        Self { group, tag, element, outgoing, part_bytes, ahead, sent: 0, sending: Transfers::default() }
+        Self { group, tag, element, outgoing, part_bytes, waits, sent: 0, sending: Transfers::default() }
     }
 
     /// So many parts have come from each: sends what may go now.
     pub(super) fn go_on(&mut self, came: usize) {
         let longest = self.outgoing.iter().map(|outgoing| outgoing.block.len()).max().unwrap_or(0);
-        let Self { group, tag, element, part_bytes, ahead, .. } = *self;
+        let Self { group, tag, element, part_bytes, waits, .. } = *self;
+        let ahead = if waits { group.parts_ahead() } else { usize::MAX };
         let end = came.saturating_add(ahead).saturating_add(1).min(longest.div_ceil(part_bytes));
         for index in self.sent..end {
             for Outgoing { receivers, block } in &self.outgoing {
@@ -76,24 +77,24 @@ impl Group {
 
     /// How many parts beside the next one may be sent before one has come from each other member: all, where nobody knows how many are
     /// enough.
-    pub(super) fn parts_ahead(&self) -> usize {
+    fn parts_ahead(&self) -> usize {
         self.node.parts_ahead(self.others().map(|other| self.members[other])).unwrap_or(usize::MAX)
     }
 
-    /// Sends blocks, up to so many parts [ahead](Self::parts_ahead), receives one from each of other members, and copies this one's own
-    /// from the one place to the other.
+    /// Sends blocks, receives one from each of other members, and copies this one's own from the one place to the other. Parts that are
+    /// sent wait for those that come if it `waits`.
     pub(super) fn exchange_in_step(
         &self,
         (tag, element): (Tag, Element),
         outgoing: Vec<Outgoing<'_>>,
         incoming: &[(usize, &Slice)],
         (own, place): (&Slice, &Slice),
-        ahead: usize,
+        waits: bool,
     ) -> Result<(), CommunicatorError> {
         let part_bytes = self.node.part_bytes();
         let receive = |&(from, into): &(usize, &Slice)| self.receive_known(from, tag, into).one_by_one();
         let mut coming: Vec<_> = incoming.iter().map(receive).collect();
-        let mut sending = InStep::new(self, (tag, element), outgoing, (part_bytes, ahead));
+        let mut sending = InStep::new(self, (tag, element), outgoing, (part_bytes, waits));
         let longest = incoming.iter().map(|(_, into)| into.len()).chain([own.len()]).max().unwrap_or(0);
         let mut copied = Ok(());
         for index in 0..longest.div_ceil(part_bytes) {

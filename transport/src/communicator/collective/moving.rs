@@ -134,8 +134,7 @@ impl Group {
         let tag = self.collective_tag(Kind::AllGather);
         let outgoing = vec![Outgoing { receivers: self.others().collect(), block: send }];
         let incoming: Vec<_> = self.others().map(|other| (other, &into[other])).collect();
-        let (own, ahead) = ((send, &into[self.rank]), self.parts_ahead());
-        self.exchange_in_step((tag, element), outgoing, &incoming, own, ahead)
+        self.exchange_in_step((tag, element), outgoing, &incoming, (send, &into[self.rank]), true)
     }
 
     /// Checks the arguments of an all-to-all; returns what goes to each member, and where what it sends is to be.
@@ -165,7 +164,6 @@ impl Group {
         let incoming: Vec<_> = self.others().map(|other| (other, &into[other])).collect();
         let own = (&from[self.rank], &into[self.rank]);
         // Members that do it in place go through the others in rounds, and send one nothing before they are through with another.
-        let ahead = if self.size() == 2 { self.parts_ahead() } else { usize::MAX };
-        self.exchange_in_step((tag, element), self.to_each(from), &incoming, own, ahead)
+        self.exchange_in_step((tag, element), self.to_each(from), &incoming, own, self.size() == 2)
     }
 }
