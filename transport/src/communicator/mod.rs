@@ -47,11 +47,11 @@
 //! program itself holds, are waited for however long that takes.
 //!
 //! # Algorithms
-//! Every block goes straight from the rank that has it to the rank that wants it, in [parts](crate::link::Link::part_bytes) of 512 KiB, and
-//! over TCP of 192. Ranks start with the next one, so that they do not all send to the same. In an
-//! all-gather, a reduction and an all-to-all of two, parts go in step where the link's rate and latency are known, it takes no longer than
-//! 0.1 ms and is not the work of the machine's own cores: one goes when one has come from each.
-//! A broadcast of more than 64 KiB to more than one rank is cut into
+//! Every block goes straight from the rank that has it to the rank that wants it, in [parts](crate::link::Link::part_bytes) of
+//! 512 KiB, and over TCP of 192. Ranks start with the next one, so that they do not all send to the same. In an all-gather, a
+//! reduction and an all-to-all of two, parts go in step where the link's rate and latency are known, it takes no longer than 0.1 ms
+//! and is not the work of the machine's own cores: one goes when one has come from each. A broadcast of more than 64 KiB to more
+//! than one rank is cut into
 //! shares that the ranks hand on to each other. A reduction combines in the order of the ranks, whatever its length. Everything
 //! goes to whoever needs the result in a reduce of up to 16 KiB, and in an all-reduce of up to 128 KiB where each rank then sends no more
 //! than 32 KiB more than otherwise: so do two ranks up to 128 KiB, three up to 48, four up to 21, five up to 13, and more up to ever less.

@@ -143,16 +143,23 @@ mod tests {
     fn parts_fill_rooms_in_the_order_of_the_rounds() {
         let part = |other, offset, len, aside| Part { other, offset, len, aside };
         // Rank 1 of 4 meets rank 3 in round 0, rank 0 in round 1, and rank 2 in round 3.
-        let half = 512 << 10;
-        let lens = [100, 7, half + 10, 70];
+        let room = 512 << 10;
+        let lens = [100, 7, room + 10, 70];
         let expected = vec![
             vec![part(3, 0, 70, 0), part(0, 0, 100, 128)],
-            vec![part(2, 0, half, 0)],
-            vec![part(2, half, 10, 0)],
+            vec![part(2, 0, room, 0)],
+            vec![part(2, room, 10, 0)],
         ];
-        assert_eq!(fillings(1, &lens, half), expected);
-        assert_eq!(fillings(0, &[5], half), Vec::<Vec<Part>>::new());
-        assert_eq!(fillings(0, &[5, 0], half), Vec::<Vec<Part>>::new());
+        assert_eq!(fillings(1, &lens, room), expected);
+        // Of shorter parts there is room for two, and a rest.
+        let (kib, third) = (1 << 10, 192 << 10);
+        let expected = vec![
+            vec![part(1, 0, third, 0), part(1, third, third, third)],
+            vec![part(1, 2 * third, third, 0), part(1, 3 * third, 124 * kib, third)],
+        ];
+        assert_eq!(fillings(0, &[0, 700 * kib], third), expected);
+        assert_eq!(fillings(0, &[5], room), Vec::<Vec<Part>>::new());
+        assert_eq!(fillings(0, &[5, 0], room), Vec::<Vec<Part>>::new());
     }
 
     #[test]

@@ -100,10 +100,12 @@ impl Group {
         for index in 0..longest.div_ceil(part_bytes) {
             sending.go_on(index);
             // On the host part by part, so that the link is kept busy; a device is asked once.
-            let (own, place) = match own {
-                Slice::Host(_) => (part(own, index, part_bytes), part(place, index, part_bytes)),
+            let (own, place) = match (own, place) {
+                (Slice::Host(_), Slice::Host(_)) => {
+                    (part(own, index, part_bytes), part(place, index, part_bytes))
+                }
                 #[cfg(feature = "cuda")]
-                Slice::Device(_) => ((index == 0).then(|| own.clone()), Some(place.clone())),
+                _ => ((index == 0).then(|| own.clone()), Some(place.clone())),
             };
             if let (Some(own), Some(place)) = (own, place) {
                 copied = copied.and(copy(&own, &place)); // the others get what they are to get all the same
