@@ -1,7 +1,8 @@
 //! Messages by tag between two members.
 //!
 //! A long message goes in parts, which the session takes for one; so it needs one receive, with or without room for all of it. Both
-//! buffers may be in any memory, each in its own.
+//! buffers may be in any memory, each in its own. While one part is on the link, the next is encoded and the one before decoded; how long parts are,
+//! and how many of them are under way, is the sender's choice.
 //!
 //! Messages are for others: there is no session with this member itself. Only a [`send_receive`](Communicator::send_receive)
 //! from it to it is carried out, as the ring of one member needs it.
@@ -10,14 +11,11 @@ use mgcomp_codecs::Element;
 
 use super::transfer::{Transfers, copy, parts};
 use super::{Communicator, CommunicatorError, Group};
+use crate::link::MOST_PART_BYTES;
 use crate::memory::{AnySlice, Slice};
 use crate::message::Rank;
 use crate::node::{Handle, TransferResult};
 use crate::session::{Completion, TransferError};
-
-/// Longer messages travel in parts of this length, several under way at once: while one is on the link, the next is encoded and the one
-/// before decoded. Whoever receives them need not know. All parts are handed in at once, so that nothing comes between: more of them take longer.
-const PART_BYTES: usize = 512 << 10;
 
 /// A send under way. Its buffer is not to be changed before it is finished; dropping it does not stop it.
 #[derive(Debug)]
@@ -62,12 +60,13 @@ impl Communicator {
         let (group, from): (_, Slice) = (&*self.group, from.clone().into());
         let (peer, tag) = (group.check_other(to)?, group.message_tag(tag));
         let mut transfers = Transfers::default();
-        if from.len() <= PART_BYTES {
+        if from.len() <= MOST_PART_BYTES {
             let from = (from.into(), element);
             transfers.send(group.node.start_send(peer, tag, from, Completion::Remote, None));
         } else {
-            let parts = parts(&from, PART_BYTES).collect();
-            let handles = group.node.start_message(peer, tag, parts, element);
+            let (part_bytes, window) = group.node.way_of_message(peer, from.len());
+            let parts = parts(&from, part_bytes).collect();
+            let handles = group.node.start_message(peer, tag, (parts, element), window);
             handles.into_iter().for_each(|handle| transfers.send(handle));
         }
         Ok(SendRequest { transfers })

@@ -58,8 +58,12 @@ impl GivingUp {
 
     /// The group of whose operations what is sent with this tag is; none of what says that they are given up.
     pub(crate) fn operation_of(tag: Tag) -> Option<u32> {
-        let is_of_operation = tag.0 & (GROUP_TAG | OPERATION_TAG) == GROUP_TAG | OPERATION_TAG;
-        (is_of_operation && Self::of(tag).is_none()).then_some(group_of(tag))
+        (Self::is_of_group(tag) && Self::of(tag).is_none()).then_some(group_of(tag))
+    }
+
+    /// Whether what is sent with this tag is of an operation of a group, or says that it is given up.
+    pub(crate) fn is_of_group(tag: Tag) -> bool {
+        tag.0 & (GROUP_TAG | OPERATION_TAG) == GROUP_TAG | OPERATION_TAG
     }
 
     /// What a send with this tag says, if it is one.

@@ -94,6 +94,11 @@ impl Coder {
         self.is_off.clone()
     }
 
+    /// Whether all goes raw.
+    pub(super) fn is_switched_off(&self) -> bool {
+        self.is_off.load(Ordering::Relaxed)
+    }
+
     /// The next job that has come to its end some time after it was started.
     pub(super) fn next_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()

@@ -47,6 +47,8 @@ pub(super) struct Engine {
     pub(super) tick: Duration,
     /// Cores that this rank has.
     pub(super) cores: f64,
+    /// When the time is looked at next.
+    pub(super) next_look: Instant,
 }
 
 /// A request under way.
@@ -66,6 +68,7 @@ impl Engine {
     /// Takes in one thing that happened. Returns when to look at the time next, where that has changed.
     pub(super) fn take_in(&mut self, input: Input) -> Option<Instant> {
         let mut next_check = None;
+        let next_look = self.next_look;
         match input {
             Input::Time { due } => next_check = Some(self.on_time(due)),
             Input::Stop => self.stop(),
@@ -74,6 +77,10 @@ impl Engine {
         if self.coder.is_waiting() {
             self.resume_work();
             next_check = self.coder.is_waiting().then(|| Instant::now() + RETRY).or(next_check);
+        }
+        // Something waits in its window, for less than was known.
+        if self.next_look < next_check.unwrap_or(next_look) {
+            next_check = Some(self.next_look);
         }
         // All that this has led to is on its way.
         self.coder.learn();
@@ -246,6 +253,9 @@ impl Engine {
         }
         if let Some(Some(session)) = self.sessions.get(peer.0 as usize) {
             self.board.set(peer, session.is_open(), session.error());
+            if let Some(patience_ends) = session.patience_ends() {
+                self.next_look = self.next_look.min(patience_ends);
+            }
         }
     }
 
@@ -310,7 +320,9 @@ impl Engine {
 
     fn send(&mut self, peer: Rank, message: Message, with_next: bool) {
         let send = if let Header::TaggedSend(send) = &message.header {
-            self.board.ways.sent(peer, send.length, message.payload.capacity());
+            if !self.coder.is_switched_off() {
+                self.board.ways.sent(peer, send.length, message.payload.capacity());
+            }
             Some(send.id)
         } else {
             None
@@ -346,10 +358,12 @@ impl Engine {
         }
     }
 
-    /// A session that starts to wait does so for at least a tick, so looking that often is enough.
-    fn next_check(&self, now: Instant) -> Instant {
+    /// A session that starts to wait does so for at least a tick, so looking that often is enough; but for what waits in its window, which
+    /// says so.
+    fn next_check(&mut self, now: Instant) -> Instant {
         let deadlines = self.sessions.iter().flatten().filter_map(Session::deadline);
-        deadlines.fold(now + self.tick, Instant::min)
+        self.next_look = deadlines.fold(now + self.tick, Instant::min);
+        self.next_look
     }
 }
 

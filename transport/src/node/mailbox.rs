@@ -188,7 +188,8 @@ impl Mailbox {
         }
     }
 
-    fn finish(&self) {
+    /// Takes in nothing any more. Whoever waits for something that came hears that it is over.
+    pub(super) fn finish(&self) {
         let mut state = self.lock();
         state.over = true;
         // Dropping an input tells whoever waits for it.

@@ -47,6 +47,7 @@ mod engine;
 mod groups;
 mod handle;
 mod mailbox;
+mod messages;
 mod peers;
 mod records;
 mod stats;
@@ -56,7 +57,7 @@ mod ways;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Element, background};
 use mgcomp_selector::speeds::Speeds;
@@ -228,8 +229,11 @@ impl Node {
         let driver = link.driver();
         let keeper = mailbox.clone();
         let timekeeper =
-            background::spawn(format!("mgcomp-rank-{}", position.rank), move || keeper.keep_time())
-                .map_err(NodeError::Thread)?;
+            background::spawn(format!("mgcomp-rank-{}", position.rank), move || keeper.keep_time());
+        let timekeeper = timekeeper.map_err(|error| {
+            mailbox.finish(); // a thread of the link may wait for what its event leads to, and the link for it
+            NodeError::Thread(error)
+        })?;
         let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
         let records = Records::new(meter, stats.clone(), log.clone());
         let coder = Coder::new(policy, executor, collectives.clone(), records);
@@ -245,6 +249,7 @@ impl Node {
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
             cores: executor::usual_cores(ranks),
+            next_look: Instant::now(),
         });
         Ok(Self {
             position,
@@ -311,8 +316,9 @@ impl Node {
 
     /// Sends `from`, of any length, to whoever at `peer` receives with `tag`. Finished when it was received. Sends
     /// with one tag arrive in order; those with different tags may be received in any, as long as no more of them than the
-    /// peer's [`max_in_flight`](Limits::max_in_flight) wait to be received: the others wait on this side until some are. So
-    /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
+    /// peer's [`max_in_flight`](Limits::max_in_flight) wait to be received: the others wait on this side until some are, but hold up no
+    /// collective of a communicator. So does what is longer than a transfer, and what the peer's window has no room for before something else is
+    /// received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
         self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Remote, None)
@@ -335,29 +341,10 @@ impl Node {
         completion: Completion,
         part_of: Option<u64>,
     ) -> Handle {
-        self.submit(peer, Request::Send { from, element, tag, completion, part_of, continued: false })
-    }
-
-    /// Sends `parts` as one message, of which nothing else comes between: done once all of it was received.
-    pub(crate) fn start_message(
-        &self,
-        peer: Rank,
-        tag: Tag,
-        parts: Vec<Slice>,
-        element: Element,
-    ) -> Vec<Handle> {
-        let part_of = Some(parts.iter().map(|part| part.len() as u64).sum());
-        let (mut inputs, mut handles, mut left) = (Vec::new(), Vec::new(), parts.len());
-        for part in parts {
-            left -= 1;
-            let (from, completion, continued) = (Payload::from_memory(part), Completion::Remote, left > 0);
-            let request = Request::Send { from, element, tag, completion, part_of, continued };
-            let (input, handle) = self.input(peer, request);
-            inputs.extend(input);
-            handles.push(handle);
-        }
-        self.mailbox.post_all(inputs);
-        handles
+        self.submit(
+            peer,
+            Request::Send { from, element, tag, completion, part_of, continued: false, window: None },
+        )
     }
 
     /// Receives the next send of `peer` with `tag`, and those that continue it, into the front of `into`; finishes with their length. If that fails,

@@ -5,8 +5,8 @@ use mgcomp_codecs::Algorithm;
 use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::inbox::{Arrival, Begun, Posted, Sent};
+use super::lanes::Lane;
 use super::request::{Owner, Request};
-use super::requester::Lane;
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
     DataReady, Fetch, GivingUp, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, Tag,

@@ -4,8 +4,9 @@ use mgcomp_codecs::Algorithm;
 
 use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
+use super::lanes::Lane;
 use super::request::{Completion, Request};
-use super::requester::{Ended, Lane, Leaving, Stage, Started};
+use super::requester::{Ended, Leaving, Stage, Started};
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
     DataReady, Fetch, GivingUp, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, TaggedSend,
@@ -101,7 +102,7 @@ impl Session {
         let Phase::Open { limits, .. } = self.phase else { return };
         // The link takes no answer that is longer than what this side takes. Pieces of writes are as long, for they are cut alike.
         let piece_bytes = self.config.piece_bytes.min(self.config.limits.max_transfer_bytes);
-        while let Some(started) = self.requester.start_piece(limits, piece_bytes) {
+        while let Some(started) = self.requester.start_piece(limits, piece_bytes, self.now) {
             match started {
                 Started::Piece(id, request) => self.start_piece(id, &request),
                 Started::Offer => self.send_held(),

@@ -28,10 +28,17 @@ impl Session {
             Phase::Open { limits, .. } if self.waits_for_peer() => {
                 let timeout = self.config.silence_timeout;
                 let probes = self.requester.may_probe(limits);
-                self.heard.checked_add(if probes { timeout / PROBE_FRACTION } else { timeout })
+                let silent = self.heard.checked_add(if probes { timeout / PROBE_FRACTION } else { timeout });
+                silent.into_iter().chain(self.patience_ends()).min()
             }
             Phase::Open { .. } | Phase::Over(_) => None,
         }
+    }
+
+    /// When [`on_time`](Self::on_time) should be called for what waits in its [`Window`](super::Window), which is sooner than anything else.
+    #[must_use]
+    pub fn patience_ends(&self) -> Option<Instant> {
+        self.requester.pace.deadline()
     }
 
     /// Bytes to or from the peer have moved, though no whole message came.
@@ -49,6 +56,10 @@ impl Session {
 
     /// Time has passed: probes a silent peer, and gives it up in the end.
     pub fn on_time(&mut self, now: Instant) {
+        self.now = now;
+        if self.requester.pace.on_time(now) {
+            self.start_pieces();
+        }
         match self.phase {
             Phase::Greeting { until: Some(until) } if now >= until => {
                 self.close(SessionError::GreetingTimeout(self.config.greeting_timeout));

@@ -12,8 +12,10 @@ mod decode_times;
 mod error;
 mod groups;
 mod inbox;
+mod lanes;
 mod life;
 mod offers;
+mod pace;
 mod parts;
 mod queue;
 mod request;
@@ -33,6 +35,7 @@ pub use config::SessionConfig;
 pub use decode_times::ToldTimes;
 pub use error::{SessionError, TransferError, Violation};
 pub use groups::GroupOver;
+pub use pace::Window;
 pub use request::{Completion, Request, RequestId};
 
 use self::decode_times::DecodeTimes;
@@ -56,6 +59,8 @@ pub struct Session {
     phase: Phase,
     /// When the peer was last heard, or last began to owe something.
     heard: Instant,
+    /// The latest time that this side was told.
+    now: Instant,
     requester: Requester,
     responder: Responder,
     inbox: Inbox,
@@ -133,6 +138,7 @@ impl Session {
             phase: Phase::Greeting { until: now.checked_add(config.greeting_timeout) },
             config,
             heard: now,
+            now,
             requester: Requester::default(),
             responder: Responder::default(),
             inbox: Inbox::default(),
@@ -185,6 +191,7 @@ impl Session {
 
     /// Takes in a request of the program. It is answered by one [`Action::Deliver`], in any order.
     pub fn submit(&mut self, id: RequestId, request: Request, now: Instant) {
+        self.now = now;
         if let Phase::Over(error) = &self.phase {
             let error = error.clone();
             return self.submit_late(id, request, error);
@@ -209,7 +216,7 @@ impl Session {
 
     /// Takes in a message of the peer. `regions` is what this rank has registered.
     pub fn on_message(&mut self, header: Header, payload: Payload, regions: &RegionTable, now: Instant) {
-        self.heard = now;
+        (self.heard, self.now) = (now, now);
         let handled = match (&self.phase, header) {
             (Phase::Over(_), _) => return,
             (_, Header::Hello(hello)) => self.on_hello(hello),

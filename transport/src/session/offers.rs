@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::Violation;
 use super::requester::TransferNumber;
-use crate::message::{Limits, OfferId};
+use crate::message::OfferId;
 
 /// Offers that the peer has not answered.
 #[derive(Debug, Default)]
@@ -23,9 +23,9 @@ struct Offered {
 }
 
 impl Offers {
-    /// Takes in a send that is to be offered, unless the peer takes no more offers.
-    pub(super) fn open(&mut self, transfer: TransferNumber, limits: Limits) -> Option<OfferId> {
-        if self.open.len() >= limits.max_in_flight as usize {
+    /// Takes in a send that is to be offered, unless so many are.
+    pub(super) fn open(&mut self, transfer: TransferNumber, most: u32) -> Option<OfferId> {
+        if self.open.len() >= most as usize {
             return None;
         }
         while self.open.contains_key(&OfferId(self.next)) {

@@ -2,7 +2,8 @@
 
 use mgcomp_codecs::Element;
 
-use crate::message::{Address, Tag};
+use super::pace::Window;
+use crate::message::{Address, GivingUp, Tag};
 use crate::payload::Payload;
 
 /// Names a request towards whoever made it.
@@ -44,6 +45,8 @@ pub enum Request {
         part_of: Option<u64>,
         /// Whether the next send with this tag is for the same receive, which gets both, one behind the other.
         continued: bool,
+        /// What it waits for that is sent before it. Sends wait in order, so what is behind it does, too.
+        window: Option<Window>,
     },
     /// Take the next send of the peer with this tag, and those that continue it.
     Receive {
@@ -95,6 +98,16 @@ impl Request {
             Self::Read { into, .. } | Self::Receive { into, .. } => into,
             Self::Write { from, .. } | Self::Send { from, .. } => from,
         }
+    }
+
+    /// The window that it has to itself and others, if it has one.
+    pub(super) fn window(&self) -> Option<Window> {
+        if let Self::Send { window, .. } = *self { window } else { None }
+    }
+
+    /// Whether it is a send of an operation of a group, or says that one is given up.
+    pub(super) fn is_of_group(&self) -> bool {
+        matches!(self, Self::Send { tag, .. } if GivingUp::is_of_group(*tag))
     }
 
     /// What it is matched by, if it is.

@@ -1,24 +1,19 @@
 //! The side of a session that asks: cuts requests into pieces and keeps them within the peer's limits.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Instant;
 
 use mgcomp_codecs::Algorithm;
 use rustc_hash::FxHashMap;
 
 use super::action::JobId;
 use super::error::{TransferError, Violation};
+use super::lanes::{Lane, LaneState, lane_of, most_of};
 use super::offers::Offers;
+use super::pace::{Pace, Turn};
 use super::request::{Completion, Owner, Request, RequestId};
 use crate::message::{Limits, MAX_HEADER_LEN, MessageId, OfferId, Status, Tag};
 use crate::payload::Payload;
-
-/// Transfers that share a window. Sends wait for a receive at the peer, perhaps for long, and must not hold
-/// up reads and writes, which the peer answers by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
-    Memory,
-    Tagged,
-}
 
 /// Counts transfers in the order of submission. Whoever makes requests may use a `RequestId` twice.
 pub(super) type TransferNumber = u64;
@@ -46,6 +41,8 @@ pub(super) struct Piece {
     pub(super) lane: Lane,
     pub(super) offset: u64,
     pub(super) length: u32,
+    /// Of a part that has a window.
+    turn: Option<Turn>,
     pub(super) stage: Stage,
     /// What encoded it, once that is done.
     pub(super) encoded_by: Option<JobId>,
@@ -122,18 +119,8 @@ pub(super) struct Requester {
     /// Sends under way that have not left yet, in order.
     unsent: VecDeque<Unsent>,
     offers: Offers,
-}
-
-/// Receives are here only once they were matched with an offer, which the peer answers by itself.
-fn lane_of(request: &Request) -> Lane {
-    if matches!(request, Request::Send { .. }) { Lane::Tagged } else { Lane::Memory }
-}
-
-#[derive(Debug, Default)]
-struct LaneState {
-    waiting: VecDeque<TransferNumber>,
-    in_flight: u32,
-    in_flight_bytes: u64,
+    /// What keeps parts of messages within their windows.
+    pub(super) pace: Pace,
 }
 
 impl Requester {
@@ -152,7 +139,7 @@ impl Requester {
         let lane = lane_of(&request);
         let number = self.next_transfer;
         self.next_transfer += 1;
-        self.lane(lane).waiting.push_back(number);
+        self.lane(lane).queue(request.is_of_group()).push_back(number);
         let transfer = Transfer {
             owner,
             request,
@@ -168,18 +155,19 @@ impl Requester {
 
     /// The next piece that the peer's limits allow to start, with its request. Lanes take turns: where few
     /// requests may be in flight, a long read must not hold up sends either.
-    pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32) -> Option<Started> {
+    pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32, now: Instant) -> Option<Started> {
         let lanes = if self.sends_next { [Lane::Tagged, Lane::Memory] } else { [Lane::Memory, Lane::Tagged] };
         let started =
-            lanes.into_iter().find_map(|lane| Some((lane, self.start_in(lane, limits, piece_bytes)?)));
+            lanes.into_iter().find_map(|lane| Some((lane, self.start_in(lane, limits, piece_bytes, now)?)));
         let (lane, piece) = started?;
         self.sends_next = lane == Lane::Memory;
         Some(piece)
     }
 
-    fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32) -> Option<Started> {
-        let number = *self.lane(lane).waiting.front()?;
+    fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32, now: Instant) -> Option<Started> {
+        let number = self.lane(lane).next()?;
         let transfer = self.transfers.get(&number)?;
+        let is_of_group = transfer.request.is_of_group();
         let offset = transfer.next?;
         let most = match lane {
             Lane::Memory => longest_message(limits).min(u64::from(piece_bytes)),
@@ -187,8 +175,12 @@ impl Requester {
         };
         let left = transfer.length - offset;
         let length = left.min(most) as u32;
-        if left > most && lane == Lane::Tagged || !self.has_room(lane, length, limits) {
-            return if lane == Lane::Tagged { self.start_offer(number, limits) } else { None };
+        let window = transfer.request.window();
+        if window.is_some_and(|window| !self.pace.may_begin(window, left, now)) {
+            return None;
+        }
+        if left > most && lane == Lane::Tagged || !self.has_room((lane, is_of_group), length, limits) {
+            return if lane == Lane::Tagged { self.start_offer((number, is_of_group), limits) } else { None };
         }
         if self.in_flight() >= limits.max_in_flight {
             return None; // reads and writes will be answered, whatever the peer receives
@@ -205,7 +197,7 @@ impl Requester {
         state.in_flight += 1;
         state.in_flight_bytes += u64::from(length);
         if last {
-            state.waiting.pop_front();
+            state.queue(is_of_group).pop_front();
         }
         let stage = match request {
             Request::Read { .. } | Request::Receive { .. } => Stage::AwaitingData,
@@ -214,17 +206,23 @@ impl Requester {
         if lane == Lane::Tagged {
             self.unsent.push_back(Unsent::Send(id));
         }
-        self.pieces.insert(id, Piece { transfer: number, lane, offset, length, stage, encoded_by: None });
+        let turn = window.map(|_| self.pace.begin(length.into()));
+        let piece = Piece { transfer: number, lane, offset, length, turn, stage, encoded_by: None };
+        self.pieces.insert(id, piece);
         Some(Started::Piece(id, request))
     }
 
     /// Offers a send that cannot go out as it is: it is longer than the peer takes in one message, or what the peer
     /// takes unasked is used up. It holds up nobody then, whatever the peer receives next.
-    fn start_offer(&mut self, number: TransferNumber, limits: Limits) -> Option<Started> {
-        let offer = self.offers.open(number, limits)?;
+    fn start_offer(
+        &mut self,
+        (number, is_of_group): (TransferNumber, bool),
+        limits: Limits,
+    ) -> Option<Started> {
+        let offer = self.offers.open(number, most_of(limits.max_in_flight, is_of_group))?;
         let transfer = self.transfers.get_mut(&number)?;
         (transfer.next, transfer.in_flight) = (None, 1);
-        self.tagged.waiting.pop_front();
+        self.tagged.queue(is_of_group).pop_front();
         self.unsent.push_back(Unsent::Offer(offer));
         Some(Started::Offer)
     }
@@ -232,13 +230,11 @@ impl Requester {
     /// Offers a send that has failed on its way out: the peer learns of it and fetches it, which may succeed, and if it does not, both
     /// sides know. False if the peer takes no more offers.
     pub(super) fn offer_instead(&mut self, id: MessageId, limits: Limits) -> bool {
-        let Some(piece) = self.pieces.get(&id) else { return false };
-        let (number, lane, length) = (piece.transfer, piece.lane, piece.length);
-        let Some(offer) = self.offers.open(number, limits) else { return false };
-        self.pieces.remove(&id);
-        let state = self.lane(lane);
-        state.in_flight -= 1;
-        state.in_flight_bytes -= u64::from(length);
+        let Some(number) = self.pieces.get(&id).map(|piece| piece.transfer) else { return false };
+        let Some(offer) = self.offers.open(number, limits.max_in_flight) else { return false };
+        if let Some(piece) = self.pieces.remove(&id) {
+            self.leave_lane(&piece);
+        }
         let place = self.unsent.iter_mut().find(|unsent| **unsent == Unsent::Send(id));
         place.into_iter().for_each(|place| *place = Unsent::Offer(offer));
         true
@@ -246,8 +242,9 @@ impl Requester {
 
     /// Whether a lane has room for one more transfer of `length` bytes. Sends leave half of the ids to reads and
     /// writes.
-    fn has_room(&mut self, lane: Lane, length: u32, limits: Limits) -> bool {
-        let sends_fit = lane == Lane::Memory || self.tagged.in_flight < limits.max_in_flight.div_ceil(2);
+    fn has_room(&mut self, (lane, is_of_group): (Lane, bool), length: u32, limits: Limits) -> bool {
+        let most_sends = most_of(limits.max_in_flight.div_ceil(2), is_of_group);
+        let sends_fit = lane == Lane::Memory || self.tagged.in_flight < most_sends;
         sends_fit && self.lane(lane).in_flight_bytes.saturating_add(u64::from(length)) <= limits.window_bytes
     }
 
@@ -334,10 +331,18 @@ impl Requester {
         if matches!(piece.stage, Stage::Encoding | Stage::Held(..)) {
             self.unsent.retain(|&unsent| unsent != Unsent::Send(id));
         }
-        let state = self.lane(piece.lane);
-        state.in_flight -= 1;
-        state.in_flight_bytes -= u64::from(piece.length);
+        self.leave_lane(&piece);
         self.finish_part(piece.transfer, result)
+    }
+
+    /// A piece of so many bytes is in flight no more.
+    fn leave_lane(&mut self, &Piece { lane, length, turn, .. }: &Piece) {
+        let state = self.lane(lane);
+        state.in_flight -= 1;
+        state.in_flight_bytes -= u64::from(length);
+        if let Some(turn) = turn {
+            self.pace.end(turn, length.into());
+        }
     }
 
     /// Ends a part of a transfer, a piece or an offer.
@@ -348,8 +353,8 @@ impl Requester {
             transfer.failed.get_or_insert(error);
             if transfer.next.take().is_some() {
                 // What has not started never will.
-                let lane = lane_of(&transfer.request);
-                self.lane(lane).waiting.retain(|&waiting| waiting != number);
+                let (lane, is_of_group) = (lane_of(&transfer.request), transfer.request.is_of_group());
+                self.lane(lane).queue(is_of_group).retain(|&waiting| waiting != number);
             }
         }
         let transfer = self.transfers.get(&number)?;
@@ -479,10 +484,12 @@ impl Requester {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        let idle =
-            |lane: &LaneState| lane.waiting.is_empty() && lane.in_flight == 0 && lane.in_flight_bytes == 0;
         let lanes =
-            idle(&self.memory) && idle(&self.tagged) && self.unsent.is_empty() && self.offers.is_idle();
-        lanes && self.transfers.is_empty() && self.pieces.is_empty() && self.probe.is_none()
+            self.memory.is_idle() && self.tagged.is_idle() && self.unsent.is_empty() && self.offers.is_idle();
+        lanes
+            && self.pace.is_idle()
+            && self.transfers.is_empty()
+            && self.pieces.is_empty()
+            && self.probe.is_none()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rustc_hash::FxHashMap;
 
 use super::error::Violation;
-use super::requester::Lane;
+use super::lanes::Lane;
 use crate::message::{Limits, MessageId, OfferId};
 
 /// Requests of the peer that are not answered yet.

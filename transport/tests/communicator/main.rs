@@ -64,6 +64,7 @@ on_every_link! {
         messages::messages_that_are_too_long_are_lost_alone
         messages::tags_are_told_apart_and_kept_in_order
         messages::messages_are_received_in_any_order
+        messages::messages_that_are_not_received_yet_hold_up_no_collective
         messages::receives_of_one_tag_get_messages_in_order_however_they_are_waited_for
         messages::threads_that_send_with_one_tag_do_not_mix_their_messages
         moving::every_collective_moves_what_it_should

@@ -121,6 +121,26 @@ pub(super) fn messages_are_received_in_any_order(fabric: Fabric) {
     });
 }
 
+pub(super) fn messages_that_are_not_received_yet_hold_up_no_collective(fabric: Fabric) {
+    const MESSAGES: u32 = 100;
+    // Far fewer are taken before they are received, sent or offered.
+    let config = NodeConfig { limits: Limits { max_in_flight: 16, ..LIMITS }, ..config() };
+    on_all_with(fabric, 2, "adaptive", &config, |world| {
+        if world.rank() == 0 {
+            let send = |tag| world.start_send(1, tag, &buffer_of(tag, 1000).all(), Element::U32).unwrap();
+            let sends: Vec<_> = (0..MESSAGES).map(send).collect();
+            world.barrier().unwrap();
+            return sends.into_iter().for_each(|send| send.wait().unwrap());
+        }
+        world.barrier().unwrap();
+        for tag in 0..MESSAGES {
+            let into = HostBuffer::zeroed(1000);
+            assert_eq!(world.receive(0, tag, &into.all()), Ok(1000), "tag {tag}");
+            assert!(into.all().to_vec() == bytes_of(tag, 1000), "tag {tag}");
+        }
+    });
+}
+
 pub(super) fn receives_of_one_tag_get_messages_in_order_however_they_are_waited_for(fabric: Fabric) {
     const LENS: [usize; 5] = [2 * PART, 10, PART + 1, PART, 3 * PART];
     on_all(fabric, 2, "adaptive", |world| {

@@ -168,7 +168,15 @@ impl Exchange {
             self.plan(
                 end,
                 len,
-                Request::Send { from, element, tag, completion, part_of: None, continued: false },
+                Request::Send {
+                    from,
+                    element,
+                    tag,
+                    completion,
+                    part_of: None,
+                    continued: false,
+                    window: None,
+                },
                 None,
                 Some(send_at),
             );

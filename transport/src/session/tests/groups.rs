@@ -112,6 +112,7 @@ fn sends_that_wait_never_leave_and_those_that_were_offered_are_let_go() {
         completion: Completion::Local,
         part_of: None,
         continued: false,
+        window: None,
     };
     // One is sent, one about to be, and eight are offered; four wait, behind which others do.
     solo.submit(0, post(of(10), TAG));
@@ -227,6 +228,7 @@ fn whenever_both_sides_end_nothing_is_left_of_the_group() {
                     completion: Completion::Local,
                     part_of: None,
                     continued: false,
+                    window: None,
                 }
             };
             let after = world.rng.micros(3000);

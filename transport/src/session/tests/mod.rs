@@ -20,6 +20,7 @@ mod silence;
 mod solo;
 mod tagged;
 mod traffic;
+mod windows;
 mod world;
 
 use std::time::Duration;
@@ -31,6 +32,9 @@ const SECRET: [u8; 16] = [0x5e; 16];
 
 /// What each piece of codec work takes.
 const DECODE_TIME: Duration = Duration::from_nanos(2500);
+
+/// The tag of an operation of a group.
+const OF_GROUP: u64 = 0x8000_0580_0000_0003;
 
 /// Limits that are no hindrance.
 const WIDE: Limits = Limits { max_transfer_bytes: 1 << 20, window_bytes: 1 << 24, max_in_flight: 1 << 16 };

@@ -18,7 +18,7 @@ fn part(id: u8, payload: &[u8], continued: bool) -> Vec<u8> {
 /// What a program submits for one part of a message.
 fn sent(bytes: &[u8], goes_on: bool) -> Request {
     let Request::Send { from, element, tag, completion, .. } = send(bytes, TAG) else { panic!("no send") };
-    Request::Send { from, element, tag, completion, part_of: Some(6), continued: goes_on }
+    Request::Send { from, element, tag, completion, part_of: Some(6), continued: goes_on, window: None }
 }
 
 fn bytes(slices: &[HostSlice]) -> Vec<Vec<u8>> {

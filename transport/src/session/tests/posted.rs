@@ -13,6 +13,7 @@ fn post(bytes: &[u8]) -> Request {
         completion: Completion::Local,
         part_of: None,
         continued: false,
+        window: None,
     }
 }
 
@@ -55,6 +56,7 @@ fn one_that_is_written_lets_go_of_its_memory() {
         completion: Completion::Local,
         part_of: None,
         continued: false,
+        window: None,
     };
     let mut solo = Solo::open(WIDE);
     solo.submit(7, request);
@@ -146,7 +148,10 @@ fn parts_of_something_longer_are_known_for_such() {
     let mut solo = Solo::open(WIDE);
     solo.submit(0, super::solo::send(b"x", 1));
     let Request::Send { from, element, tag, completion, .. } = post(b"x") else { panic!("no send") };
-    solo.submit(1, Request::Send { from, element, tag, completion, part_of: Some(2), continued: false });
+    solo.submit(
+        1,
+        Request::Send { from, element, tag, completion, part_of: Some(2), continued: false, window: None },
+    );
     assert_eq!(overlaps(&mut solo), [false, true]);
     // Writes are cut into pieces of 65,536 bytes here.
     solo.submit(2, super::solo::write(&[1; 100], Address::new(0, 0)));

@@ -185,6 +185,7 @@ pub(super) fn send(bytes: &[u8], tag: u64) -> Request {
         completion: Completion::Remote,
         part_of: None,
         continued: false,
+        window: None,
     }
 }
 
