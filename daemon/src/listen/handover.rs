@@ -16,14 +16,19 @@ use super::stream::Stream;
 use crate::node::Node;
 use crate::processes::{Owner, Process};
 
-/// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `permit`
-/// stands for until its page is taken: processes are counted by themselves.
-pub(super) async fn serve(node: &Arc<Node>, stream: Stream, owner: Owner, permit: OwnedSemaphorePermit) {
+/// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `places`
+/// stand for until its page is taken: processes are counted by themselves.
+pub(super) async fn serve(
+    node: &Arc<Node>,
+    stream: Stream,
+    owner: Owner,
+    places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+) {
     let (mut stream, adopted) = match look(node, stream, owner).await {
         Ok(looked_at) => looked_at,
         Err(error) => return tracing::warn!(%error, "a connection is lost"),
     };
-    drop(permit);
+    drop(places);
     let process = match adopted {
         Ok(process) => process,
         Err(reason) => {

@@ -40,6 +40,8 @@ const MAX_CALLS: u32 = 1024;
 /// Calls of one user who may only look, on all connections together: answers that nobody reads are kept in memory, and a watcher
 /// has a snapshot kept.
 const MAX_LOOKS: u32 = 16;
+/// Connections of such a user that have not said yet what they want. Every process begins with one, so there are more of them.
+pub(super) const MAX_STRANGERS: usize = 512;
 /// Connections of such a user, and what of an answer is kept for each of its calls once it is on its way.
 const MAX_LOOKERS: usize = 64;
 const MAX_UNSENT_BYTES: usize = 64 << 10;
@@ -49,13 +51,19 @@ const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 /// What those who may only look have under way.
 #[derive(Debug)]
 pub(crate) struct Looks {
+    /// Connections that have not said yet what they want, and those whose pages are not taken yet.
+    pub(super) strangers: OfUsers,
     connections: OfUsers,
     calls: OfUsers,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Self { connections: OfUsers::new(MAX_LOOKERS), calls: OfUsers::new(MAX_LOOKS as usize) }
+        Self {
+            strangers: OfUsers::new(MAX_STRANGERS),
+            connections: OfUsers::new(MAX_LOOKERS),
+            calls: OfUsers::new(MAX_LOOKS as usize),
+        }
     }
 }
 
@@ -238,7 +246,7 @@ impl Routes {
 }
 
 /// A place for one who may only look; others need none.
-fn place(
+pub(super) fn place(
     places: &OfUsers,
     peer: Peer,
     caller: Caller,

@@ -10,6 +10,7 @@ use tokio::io::Interest;
 use tokio::net::UnixListener;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::http::{MAX_STRANGERS, place};
 use super::stream::Stream;
 use super::{BREATH, MAX_CONNECTIONS, PATIENCE, Peer, Routes, handover, open_to, shut, take_all};
 use crate::node::Node;
@@ -65,11 +66,22 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: Stream, permit: OwnedSem
         node.closed[1].closed("what is left is for operators");
         return;
     }
+    // And whatever a user holds open without a word, others can.
+    let Ok(place) = place(&node.looks.strangers, peer, caller) else {
+        let why = format_args!(
+            "user {uid} has {MAX_STRANGERS} that have not said what they want, which is the most"
+        );
+        return node.closed[2].closed(why);
+    };
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
         Ok(Ok(true)) => {
-            handover::serve(&node, stream, Owner { uid, pid, is_operator: caller.operator }, permit).await;
+            let owner = Owner { uid, pid, is_operator: caller.operator };
+            handover::serve(&node, stream, owner, (permit, place)).await;
         }
-        Ok(Ok(false)) => routes.serve(stream, peer).await,
+        Ok(Ok(false)) => {
+            drop(place);
+            routes.serve(stream, peer).await;
+        }
         Ok(Err(_)) | Err(_) => {} // gone, or nothing to say
     }
 }
@@ -93,5 +105,48 @@ async fn is_handover(stream: &Stream) -> io::Result<bool> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_user_who_says_nothing_shuts_out_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { open_to_users: true, ..crate::played::config(&folder) };
+        let node = Arc::new(Node::open(config).unwrap());
+        let routes = Routes::new(node.clone()).await.unwrap();
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connect = |uid| {
+            let (here, there) = UnixStream::pair().unwrap();
+            let mut stream = Stream::new(node.clone(), there).unwrap();
+            stream.uid = uid;
+            let permit = room.clone().try_acquire_owned().unwrap();
+            tokio::spawn(serve(node.clone(), routes.clone(), stream, permit));
+            here
+        };
+        let is_answered = async |mut stream: UnixStream| {
+            let mut answer = Vec::new();
+            // Where it is closed at once, neither of these need succeed.
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+            let _ = stream.read_to_end(&mut answer).await;
+            answer.starts_with(b"HTTP/1.1 200 ")
+        };
+        // All places of the user but one.
+        let places = node.looks.strangers.of(7).try_acquire_many_owned(MAX_STRANGERS as u32 - 1);
+        assert!(is_answered(connect(7)).await && places.is_ok());
+        assert!(is_answered(connect(7)).await, "whoever has said what it wants leaves its place");
+        let _silent = connect(7);
+        assert!(!is_answered(connect(7)).await);
+        assert!(is_answered(connect(8)).await);
+        // Operators need no places.
+        assert!(is_answered(connect(0)).await);
     }
 }
