@@ -22,8 +22,8 @@ use crate::snapshot::{Snapshots, unix_ns};
 use crate::told::Told;
 use crate::watch::Watches;
 
-/// How long changes are gathered before they are written into all pages.
-const GATHER: Duration = Duration::from_millis(10);
+/// How long changes are gathered before they are written into pages.
+pub(crate) const GATHER: Duration = Duration::from_millis(10);
 /// How often processes are looked for that are gone without a word.
 const REAP: Duration = Duration::from_secs(2);
 /// How long calls may take to finish when the daemon stops.

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::PATIENCE;
 use super::stream::Stream;
-use crate::node::Node;
+use crate::node::{GATHER, Node};
 use crate::processes::{Owner, Process};
 
 /// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `places`
@@ -85,11 +85,52 @@ fn adopt(node: &Node, stream: &Stream, owner: Owner) -> Adopted {
     Ok(process)
 }
 
-/// Until the process closes the connection: every byte tells of new slots.
+/// Until the process closes the connection: every byte tells of new slots. The first is gone by at once; those that come soon
+/// after it are gathered, so that nobody keeps the daemon at this by sending more of them.
 async fn hear(node: &Node, process: &Process, stream: &mut Stream) {
     let mut bytes = [0; 256];
     while matches!(stream.read(&mut bytes).await, Ok(1..)) {
         node.processes.look_again(process);
         process.apply(&node.store.scopes());
+        tokio::time::sleep(GATHER).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use mgcomp_transport::control::handover::NEW_SLOTS;
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::played::Played;
+
+    #[tokio::test]
+    async fn new_slots_are_gathered() {
+        const ROUNDS: u32 = 11;
+        let folder = tempfile::tempdir().unwrap();
+        let node = Arc::new(Node::open(crate::played::config(&folder)).unwrap());
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut stream = Stream::new(node.clone(), there).unwrap();
+        let mut played = Played::new("a", 0);
+        let owner = Owner { uid: 7, pid: 0, is_operator: false };
+        let adopted = node.processes.adopt(played.page(), owner, &node.config(), &node.store.scopes());
+        let process = adopted.unwrap();
+        let tell = async {
+            let began = Instant::now();
+            for round in 1..=ROUNDS {
+                played.sends(round, 1);
+                here.write_all(&[NEW_SLOTS]).await.unwrap();
+                while process.used() < round as usize {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            began.elapsed()
+        };
+        tokio::select! {
+            () = hear(&node, &process, &mut stream) => panic!("the process is there still"),
+            took = tell => assert!(took >= (ROUNDS - 1) * GATHER, "{took:?}"),
+        }
     }
 }
