@@ -14,7 +14,7 @@ mod unix;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +133,9 @@ async fn take_all<S, A, F>(
     }
 }
 
+/// Lock files are this user's alone.
+const LOCK_MODE: u32 = 0o600;
+
 /// A file that nobody else has locked; it goes away with this.
 #[derive(Debug)]
 struct Lock {
@@ -144,7 +147,9 @@ impl Lock {
     fn take(path: PathBuf) -> Result<Self, DaemonError> {
         let failed = |source| DaemonError::Path { path: path.clone(), source };
         loop {
-            let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+            let options = &mut File::options();
+            // Whoever may read a file may lock it, and would keep the next daemon out.
+            let file = options.create(true).append(true).mode(LOCK_MODE).open(&path).map_err(failed)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Err(DaemonError::Second { path }),
@@ -153,8 +158,21 @@ impl Lock {
             let lock = Self { path: path.clone(), file };
             // Whoever had it before may have taken the file away since it was opened here.
             if lock.is_in_place().map_err(failed)? {
+                if let Err(error) = lock.close_to_others() {
+                    tracing::warn!(path = %path.display(), %error, "others may lock this file, and keep the next daemon out");
+                }
                 return Ok(lock);
             }
+        }
+    }
+
+    /// Takes it from all others to whom an earlier daemon has left it open, if it is this user's.
+    fn close_to_others(&self) -> io::Result<()> {
+        let found = self.file.metadata()?;
+        let is_own = found.uid() == rustix::process::geteuid().as_raw();
+        match is_own && found.mode() & 0o077 != 0 {
+            true => self.file.set_permissions(fs::Permissions::from_mode(LOCK_MODE)),
+            false => Ok(()),
         }
     }
 
@@ -211,4 +229,24 @@ fn bind_tcp(address: std::net::SocketAddr) -> Result<TcpListener, DaemonError> {
         TcpListener::from_std(listener)
     };
     bind().map_err(|source| DaemonError::Listen { address, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_open_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        let lock = Lock::take(path.clone()).unwrap();
+        assert_eq!(mode(), LOCK_MODE);
+        drop(lock);
+        // As a daemon has left it that was killed, and made it like other files.
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let _lock = Lock::take(path.clone()).unwrap();
+        assert_eq!(mode(), LOCK_MODE);
+    }
 }
