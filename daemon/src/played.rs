@@ -24,6 +24,7 @@ const COUNTER_WORDS: u64 = 128;
 const HISTOGRAMS: u64 = COUNTERS + (OTHER + 1) * COUNTER_WORDS;
 const HISTOGRAM_WORDS: u64 = 1536;
 const RANK_KIND: u64 = 1;
+const LINK_GBPS: u64 = 2;
 const DECODED: u64 = 10;
 const NOT_CODED: u64 = 24;
 const SENT: u64 = 1 << 32;
@@ -70,6 +71,11 @@ impl Played {
             .into_iter()
             .zip(NOT_CODED..)
             .for_each(|(value, word)| self.counter(slot, word, value));
+    }
+
+    /// The rate of a slot's link.
+    pub(crate) fn goes_over(&self, slot: u64, gbps: f64) {
+        self.counter(slot, LINK_GBPS, gbps.to_bits());
     }
 
     /// How many transfers a slot counts in this bucket of their lengths.

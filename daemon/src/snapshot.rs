@@ -132,6 +132,8 @@ pub(crate) struct Totals {
     pub(crate) predicted_bits: u64,
     pub(crate) achieved_bits: u64,
     pub(crate) saved_ns: i64,
+    /// What links whose rates are known would have taken for all of it as it was.
+    pub(crate) raw_link_ns: f64,
     /// Sum and number of the rates of links.
     pub(crate) rates: f64,
     pub(crate) rated: u32,
@@ -173,6 +175,7 @@ impl Totals {
             let link_ns = (sent.raw_bytes as f64 - sent.coded_bytes as f64) * 8.0 / gbps;
             let saved_ns = link_ns - encode_ns as f64 - sampling_ns as f64;
             self.saved_ns = self.saved_ns.saturating_add(saved_ns as i64);
+            self.raw_link_ns += sent.raw_bytes as f64 * 8.0 / gbps;
             self.rates += gbps;
             self.rated += 1;
         }
@@ -195,6 +198,7 @@ impl Totals {
         ];
         sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
         self.saved_ns = self.saved_ns.saturating_add(others.saved_ns);
+        self.raw_link_ns += others.raw_link_ns;
     }
 
     /// Over all algorithms.

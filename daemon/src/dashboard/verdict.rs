@@ -43,9 +43,7 @@ impl Verdict {
                 sent.raw_bytes as f64 / sent.coded_bytes.max(1) as f64
             ),
         };
-        // Gb/s are bits per nanosecond.
-        let link_ns = sums.link_gbps().map(|gbps| sent.raw_bytes as f64 * 8.0 / gbps);
-        let loses = link_ns.is_some_and(|link_ns| -(sums.saved_ns as f64) > HARDLY * link_ns);
+        let loses = -(sums.saved_ns as f64) > HARDLY * sums.raw_link_ns;
         let time = time(sums.saved_ns.unsigned_abs());
         let (state, words) = match sums.link_gbps() {
             _ if processes == 0 => (State::Idle, "No program that uses mgcomp runs on this node.".to_owned()),
@@ -93,6 +91,8 @@ mod tests {
     use mgcomp_transport::control::Count;
 
     use super::*;
+    use crate::played::Played;
+    use crate::snapshot::slots_of;
 
     /// Sums of one algorithm that made 1000 bytes `coded`.
     fn sums(coded_bytes: u64, saved_ns: i64) -> Totals {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn each_state_is_told_from_the_others() {
-        let known = |coded, saved| Totals { rates: 100.0, rated: 1, ..sums(coded, saved) };
+        let known = |coded, saved| Totals { rates: 100.0, rated: 1, raw_link_ns: 80.0, ..sums(coded, saved) };
         assert_eq!(state(0, true, &Totals::default()), State::Idle);
         assert_eq!(state(1, false, &Totals::default()), State::Idle);
         assert_eq!(state(1, true, &known(500, 5)), State::Off);
@@ -128,5 +128,21 @@ mod tests {
         let costs = Verdict::of(2, false, &known(400, -2_500_000));
         assert_eq!(costs.state, State::Costs);
         assert!(costs.words.starts_with("No: coding has taken an estimated 2.5 milliseconds"), "{costs:?}");
+    }
+
+    #[test]
+    fn a_loss_is_held_against_what_each_link_takes() {
+        // 80 s over TCP and 0.02 s over shared memory; at the mean of both rates all of it would take 4 s.
+        let mut sums = Totals::default();
+        let mut played = Played::new("a", 0);
+        for (peer, gbytes, gbps) in [(1, 100, 10.0), (2, 1, 400.0)] {
+            let slot = played.sends(peer, gbytes * 1_000_000_000);
+            played.goes_over(slot, gbps);
+        }
+        slots_of(&played.page(), 2).iter().for_each(|(_, slot)| sums.add(slot, None));
+        for (lost_ms, told) in [(500, State::Even), (900, State::Costs)] {
+            let sums = Totals { saved_ns: -lost_ms * 1_000_000, ..sums.clone() };
+            assert_eq!(state(1, false, &sums), told, "{lost_ms} ms");
+        }
     }
 }
