@@ -49,6 +49,8 @@ struct Job<'a> {
     lambda_gbps: Option<f64>,
     policy: Option<String>,
     compress: Option<bool>,
+    #[serde(skip)]
+    is_off: bool,
     #[serde(flatten)]
     sums: Sums,
 }
@@ -113,7 +115,7 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
         by_job.iter().map(|(job, processes)| Job::of(job, processes, &scopes, &mut total)).collect()
     };
     jobs.sort_by_key(|job| Reverse(job.sums.sent.raw_bytes));
-    let off = jobs.iter().all(|job| job.compress == Some(false));
+    let off = jobs.iter().all(|job| job.is_off);
     let shown = by_job.get_key_value(wanted).or_else(|| by_job.get_key_value(jobs.first()?.job));
     let other_jobs = jobs.len().saturating_sub(MOST_JOBS);
     jobs.truncate(MOST_JOBS);
@@ -145,7 +147,8 @@ impl<'a> Job<'a> {
             sums.brought.add_counts(&process.who.brought);
             total.brought.add_counts(&process.who.brought);
         }
-        let settings = scopes.of_job(job).job;
+        let in_job = scopes.of_job(job);
+        let settings = in_job.job;
         Self {
             job,
             processes: processes.len(),
@@ -153,6 +156,7 @@ impl<'a> Job<'a> {
             lambda_gbps: settings.lambda.map(Lambda::decimal),
             policy: settings.policy.map(|policy| policy.to_string()),
             compress: settings.compress,
+            is_off: in_job.is_off(),
             sums: Sums::of(&sums),
         }
     }
@@ -246,6 +250,26 @@ mod tests {
         scopes.set(Scope::default(), Settings { lambda: Lambda::try_new(0.1).ok(), ..Settings::default() });
         let shown = Job::of("a", &[], &scopes, &mut Both::default()).lambda_gbps;
         assert_eq!(shown.map(f64::to_bits), Some(0.1f64.to_bits()));
+    }
+
+    #[test]
+    fn a_job_is_not_off_while_anything_in_it_is_on() {
+        let compress = |on| Settings { compress: Some(on), ..Settings::default() };
+        let is_off = |scopes: &Scopes| Job::of("a", &[], scopes, &mut Both::default()).is_off;
+        let mut scopes = Scopes::default();
+        assert!(!is_off(&scopes));
+        scopes.set(Scope::default(), compress(false));
+        assert!(is_off(&scopes));
+        let of = |job: &str, peer, stream| Scope { job: Some(job.to_owned()), peer: Some(peer), stream };
+        scopes.set(of("b", 3, None), compress(true));
+        scopes.set(of("a", 3, None), Settings { lambda: Lambda::try_new(1.0).ok(), ..compress(false) });
+        assert!(is_off(&scopes), "what is set for another job, and what is off too");
+        for stream in [None, Some(7)] {
+            scopes.set(of("a", 3, stream), compress(true));
+            assert!(!is_off(&scopes), "{stream:?}");
+            scopes.set(of("a", 3, stream), Settings::default());
+        }
+        assert!(is_off(&scopes));
     }
 
     #[test]

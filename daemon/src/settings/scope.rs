@@ -113,6 +113,12 @@ pub(crate) struct JobSettings {
 }
 
 impl JobSettings {
+    /// Whether nothing in it is compressed: it is off, and nothing in it is on by itself.
+    pub(crate) fn is_off(&self) -> bool {
+        let mut narrower = self.narrower.values();
+        self.job.compress == Some(false) && !narrower.any(|settings| settings.compress == Some(true))
+    }
+
     pub(crate) fn peer(&self, peer: u32) -> Settings {
         self.narrower.get(&(peer, None)).map_or(self.job, |settings| settings.or(self.job))
     }
