@@ -34,8 +34,6 @@ pub(crate) struct Who {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) is_operator: bool,
-    /// What it had counted when it came.
-    pub(crate) brought: Totals,
 }
 
 /// Who hands over a page, as the kernel tells.
@@ -56,6 +54,8 @@ pub(crate) struct Process {
     /// How many slots it had at the last look, and how many of these are looked at: the first ones.
     in_use: AtomicUsize,
     looked_at: AtomicUsize,
+    /// What those that are looked at had counted before anybody could look. Whoever looks at further ones holds it.
+    brought: Mutex<Totals>,
     /// To how many of these settings have been written. Whoever writes any holds it.
     written: Mutex<usize>,
 }
@@ -110,11 +110,12 @@ impl Processes {
         let looked_at = self.write(|known| known.grant((!is_operator).then_some(uid), used));
         let brought = Totals::of(&slots_of(&page, looked_at));
         let process = Arc::new(Process {
-            who: Arc::new(Who { id, identity, pid, uid, is_operator, brought }),
+            who: Arc::new(Who { id, identity, pid, uid, is_operator }),
             page,
             gone: Notify::new(),
             in_use: AtomicUsize::new(used),
             looked_at: AtomicUsize::new(looked_at),
+            brought: Mutex::new(brought),
             written: Mutex::default(),
         });
         process.apply(scopes);
@@ -281,7 +282,7 @@ impl Known {
         // Once granted they stay: a process cannot have fewer slots than it had.
         let (in_use, looked_at) = (process.page.used(), process.used());
         let granted = self.grant(process.who.bounded(), in_use.saturating_sub(looked_at));
-        process.looked_at.fetch_add(granted, Ordering::Relaxed);
+        process.look_at(granted);
         process.in_use.store(in_use.max(looked_at), Ordering::Relaxed);
         self.say_if_left_out(process);
         granted
@@ -337,6 +338,24 @@ impl Process {
     /// What they say, and the slot of all other streams.
     pub(crate) fn slots(&self) -> Box<[(usize, SlotView)]> {
         slots_of(&self.page, self.used())
+    }
+
+    /// The same, and what of that was counted before anybody could look.
+    pub(crate) fn slots_and_brought(&self) -> (Box<[(usize, SlotView)]>, Totals) {
+        let (used, brought) = {
+            let brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+            (self.used(), brought.clone())
+        };
+        (slots_of(&self.page, used), brought)
+    }
+
+    /// Looks at so many further slots. Those that were there at the last look have counted all along; others are new.
+    fn look_at(&self, further: usize) {
+        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked_at = self.used();
+        let late = looked_at..(looked_at + further).min(self.in_use());
+        late.filter_map(|slot| self.page.view(slot)).for_each(|slot| brought.add(&slot, None));
+        self.looked_at.store(looked_at + further, Ordering::Relaxed);
     }
 
     /// Writes what holds now into the page.

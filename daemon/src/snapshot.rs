@@ -28,6 +28,8 @@ pub(crate) struct ProcessView {
     /// How many slots it had, those too that were not looked at.
     in_use: usize,
     slots: Slots,
+    /// What these had counted before anybody could look at them.
+    pub(crate) brought: Totals,
 }
 
 /// Slots by their numbers; what makes no sense is left out, and takes no room. The slot of all other streams comes last.
@@ -50,7 +52,8 @@ impl Snapshot {
         let view = |process: Arc<Process>| {
             // In this order: a slot that comes meanwhile is a new one the next time.
             let in_use = process.in_use();
-            (process.who.id, ProcessView { who: process.who.clone(), in_use, slots: process.slots() })
+            let (slots, brought) = process.slots_and_brought();
+            (process.who.id, ProcessView { who: process.who.clone(), in_use, slots, brought })
         };
         let (at, unix_ns, (connected, gone)) = (Instant::now(), unix_ns(), processes.with_gone());
         Self { at, unix_ns, processes: connected.into_iter().map(view).collect(), gone }

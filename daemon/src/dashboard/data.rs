@@ -59,7 +59,7 @@ struct Job<'a> {
 struct Sums {
     #[serde(flatten)]
     sent: Sent,
-    /// How much of that processes had sent when they came: nothing that was sent between two looks.
+    /// How much of that processes had sent before anybody could look at it: nothing that was sent between two looks.
     brought: Sent,
     saved_ns: i64,
     link_gbps: Option<f64>,
@@ -144,8 +144,8 @@ impl<'a> Job<'a> {
             streams += usize::from(slot.kind == SlotKind::Sent);
         }
         for process in processes {
-            sums.brought.add_counts(&process.who.brought);
-            total.brought.add_counts(&process.who.brought);
+            sums.brought.add_counts(&process.brought);
+            total.brought.add_counts(&process.brought);
         }
         let in_job = scopes.of_job(job);
         let settings = in_job.job;
@@ -162,7 +162,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// All that was counted, and what of it was when processes came.
+/// All that was counted, and what of it was before anybody could look.
 #[derive(Default)]
 struct Both {
     all: Totals,
@@ -242,7 +242,10 @@ mod tests {
     use mgcomp_transport::control::Settings;
 
     use super::*;
+    use crate::played::{Played, config};
+    use crate::processes::{Owner, Processes};
     use crate::settings::Scope;
+    use crate::snapshot::Snapshot;
 
     #[test]
     fn a_lambda_is_shown_as_it_was_given() {
@@ -270,6 +273,36 @@ mod tests {
             scopes.set(of("a", 3, stream), Settings::default());
         }
         assert!(is_off(&scopes));
+    }
+
+    #[test]
+    fn what_is_looked_at_late_is_brought() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let adopt = |played: &Played| {
+            let owner = Owner { uid: 7, pid: 0, is_operator: false };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
+        };
+        // As many slots as are looked at of a user, and some more.
+        let full: Vec<_> = (0..16).map(|_| adopt(&Played::full("full"))).collect();
+        let mut late = Played::new("late", 0);
+        let slot = late.sends(1, 1_000_000);
+        adopt(&late);
+        // Raw bytes in all, and what of them is nothing that was sent between two looks.
+        let seen = || {
+            let snapshot = Snapshot::take(&processes);
+            let mut total = Both::default();
+            let job = Job::of("late", &snapshot.jobs()["late"], &Scopes::default(), &mut total);
+            assert_eq!(total.brought.sent().raw_bytes, job.sums.brought.raw_bytes);
+            (job.sums.sent.raw_bytes, job.sums.brought.raw_bytes)
+        };
+        assert_eq!(seen(), (0, 0));
+        processes.remove(&full[0]);
+        late.sends(2, 70);
+        assert_eq!(seen(), (1_000_070, 1_000_000), "what was not there at the last look is new");
+        late.has_sent(slot, 1_000_300);
+        late.sends(3, 5);
+        assert_eq!(seen(), (1_000_375, 1_000_000));
     }
 
     #[test]
