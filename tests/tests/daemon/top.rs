@@ -98,6 +98,13 @@ fn the_terminal_is_restored_whatever_ends_it() {
 }
 
 #[test]
+fn levels_take_turns_where_there_is_room_for_one_watcher() {
+    let rig = Rig::start(&["--max-watchers", "1"]);
+    let status = ended(&rig, |terminal, _| terminal.type_in(b"\t\t\tq"));
+    assert!(status.success(), "{status}");
+}
+
+#[test]
 fn a_terminal_that_the_view_cannot_have_is_as_it_was() {
     let rig = Rig::start(&[]);
     let terminal = Terminal::open();

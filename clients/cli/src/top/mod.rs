@@ -5,12 +5,13 @@ mod signals;
 mod state;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mgcomp_proto::v1::{Scope, UpdateSettingsRequest, WatchResponse};
+use mgcomp_proto::v1::{Level, Scope, UpdateSettingsRequest, WatchRequest, WatchResponse};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal::is_raw_mode_enabled;
 use tokio::sync::mpsc;
+use tonic::Code;
 
 use self::draw::draw;
 use self::signals::Signals;
@@ -21,6 +22,10 @@ use crate::steer::switched_on;
 
 /// How long a key is waited for before it is looked whether the view is over.
 const KEY_WAIT: Duration = Duration::from_millis(100);
+
+/// How long the place of a watch that was given up may take to be free, and how often it is asked for until then.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+const FREE_WAIT: Duration = Duration::from_millis(20);
 
 /// Watch jobs, peers and streams live, and steer them: keys change λ and policy.
 #[derive(clap::Args, Debug)]
@@ -36,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let ended_by = with_patience(&args.target, async |daemon, patience| {
         let asked = Asked { daemon, patience, interval_ms: args.interval_ms };
         // Before the terminal changes: what fails at once is better read on a plain one.
-        let first = asked.watch(&State::default()).await?;
+        let first = asked.watch(State::default().level).await?;
         let mut signals = Signals::listen().map_err(ClientError::Terminal)?;
         let mut terminal = take_terminal().map_err(ClientError::Terminal)?;
         let shown = tokio::select! {
@@ -74,9 +79,11 @@ struct Asked {
 }
 
 impl Asked {
-    async fn watch(&self, state: &State) -> Result<Updates, ClientError> {
+    async fn watch(&self, level: Level) -> Result<Updates, ClientError> {
         let mut daemon = self.daemon.clone();
-        let updates = self.patience.wait(daemon.watch(state.request(self.interval_ms))).await?;
+        let request =
+            WatchRequest { level: level.into(), interval_ms: self.interval_ms, ..WatchRequest::default() };
+        let updates = self.patience.wait(daemon.watch(request)).await?;
         Ok(updates.into_inner())
     }
 
@@ -116,9 +123,52 @@ async fn show(
         match step {
             Step::Draw => {}
             Step::Quit => return Ok(()),
-            Step::Watch => updates = asked.watch(&state).await?,
+            Step::Watch(level) => {
+                let ask = async |level| asked.watch(level).await;
+                updates = turn_to(level, &mut state, updates, ask).await?;
+            }
             Step::Change(request) => state.note(asked.change(*request).await),
             Step::SwitchOn(scope) => state.note(asked.switch_on(scope).await),
+        }
+    }
+}
+
+/// Watches at another level in place of what was watched. Where that is refused, it is said, and the level stays.
+async fn turn_to<T>(
+    level: Level,
+    state: &mut State,
+    watched: T,
+    ask: impl AsyncFn(Level) -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    // Before the next is asked for: there may be room for no second one.
+    drop(watched);
+    match ask_again(level, &ask).await {
+        Ok(updates) => {
+            state.turn_to(level);
+            Ok(updates)
+        }
+        Err(refused @ ClientError::Refused(_)) => {
+            state.note(refused.to_string());
+            ask_again(state.level, &ask).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks until the daemon knows that the watch before is over, whose place is free only then.
+async fn ask_again<T>(
+    level: Level,
+    ask: impl AsyncFn(Level) -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let began = Instant::now();
+    loop {
+        match ask(level).await {
+            Err(ClientError::Refused(status))
+                if status.code() == Code::ResourceExhausted && began.elapsed() < FREE_WITHIN =>
+            {
+                tokio::time::sleep(FREE_WAIT).await;
+            }
+            answer => return answer,
         }
     }
 }
@@ -139,4 +189,42 @@ fn keys() -> mpsc::Receiver<Event> {
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use tonic::Status;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn another_level_takes_the_place_of_the_one_before() {
+        // Room for one watch; that it is over is known only when the next was asked for twice.
+        let (watch, asked) = (Rc::new(()), Cell::new(0));
+        let ask = async |_| {
+            asked.set(asked.get() + 1);
+            match Rc::strong_count(&watch) == 1 && asked.get() > 2 {
+                true => Ok(watch.clone()),
+                false => Err(ClientError::Refused(Status::resource_exhausted("as many as there may be"))),
+            }
+        };
+        let mut state = State::default();
+        turn_to(Level::Peer, &mut state, watch.clone(), ask).await.unwrap();
+        assert_eq!((state.level, state.note.as_str(), asked.get()), (Level::Peer, "", 3));
+    }
+
+    #[tokio::test]
+    async fn a_level_that_is_refused_leaves_the_one_before() {
+        let ask = async |level| match level {
+            Level::Job => Ok(level),
+            _ => Err(ClientError::Refused(Status::invalid_argument("no such level"))),
+        };
+        let mut state = State::default();
+        let watched = turn_to(Level::Peer, &mut state, Level::Job, ask).await.unwrap();
+        assert_eq!((watched, state.level), (Level::Job, Level::Job));
+        assert!(state.note.contains("no such level"), "{}", state.note);
+    }
 }

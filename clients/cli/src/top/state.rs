@@ -1,8 +1,6 @@
 //! What the view shows, and what keys make of it. No terminal, no daemon: testable by itself.
 
-use mgcomp_proto::v1::{
-    Level, Row, Scope, Settings, SettingsField, UpdateSettingsRequest, WatchRequest, WatchResponse,
-};
+use mgcomp_proto::v1::{Level, Row, Scope, Settings, SettingsField, UpdateSettingsRequest, WatchResponse};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::setting;
@@ -12,8 +10,8 @@ use crate::setting;
 pub(super) enum Step {
     Draw,
     Quit,
-    /// Watch at another level.
-    Watch,
+    /// Watch at this level, which is not the view's until the daemon has agreed.
+    Watch(Level),
     Change(Box<UpdateSettingsRequest>),
     /// Let what is off be on, which depends on what is set around it.
     SwitchOn(Scope),
@@ -63,9 +61,11 @@ impl Default for State {
 }
 
 impl State {
-    /// What the daemon is asked for.
-    pub(super) fn request(&self, interval_ms: u32) -> WatchRequest {
-        WatchRequest { level: self.level.into(), interval_ms, ..WatchRequest::default() }
+    /// What comes next is of this level.
+    pub(super) fn turn_to(&mut self, level: Level) {
+        self.level = level;
+        self.rows.clear();
+        self.selected = 0;
     }
 
     pub(super) fn note(&mut self, note: String) {
@@ -103,14 +103,11 @@ impl State {
                 self.selected = (self.selected + 1).min(self.rows.len().saturating_sub(1));
             }
             KeyCode::Tab => {
-                self.level = match self.level {
+                return Step::Watch(match self.level {
                     Level::Job | Level::Unspecified => Level::Peer,
                     Level::Peer => Level::Stream,
                     Level::Stream => Level::Job,
-                };
-                self.rows.clear();
-                self.selected = 0;
-                return Step::Watch;
+                });
             }
             KeyCode::Char(key @ ('l' | 'p' | 'o' | 'u')) => return self.steer(key),
             _ => {}
@@ -345,9 +342,12 @@ mod tests {
             assert_eq!(pressed(effective), change(scope.clone(), off.clone(), &[]));
         }
         assert_eq!(pressed(off), Step::SwitchOn(scope));
-        let mut state = State::default();
-        let levels: Vec<_> = (0..3).map(|_| (state.key(KeyCode::Tab), state.level).1).collect();
-        assert_eq!(levels, [Level::Peer, Level::Stream, Level::Job]);
+        let mut state = with_rows(vec![row("a", None)]);
+        for level in [Level::Peer, Level::Stream, Level::Job] {
+            assert_eq!(state.key(KeyCode::Tab), Step::Watch(level));
+            state.turn_to(level);
+            assert_eq!((state.level, state.rows.len()), (level, 0));
+        }
         assert_eq!(state.key(KeyCode::Char('q')), Step::Quit);
     }
 }
