@@ -96,10 +96,15 @@ impl Played {
 
     /// It has received so much of somebody for whom there was no slot left.
     pub(crate) fn has_received_of_others(&self, raw_bytes: u64) {
-        [1, raw_bytes, raw_bytes]
+        self.has_received(OTHER, 1, raw_bytes);
+    }
+
+    /// What a slot counts by now of what is received.
+    pub(crate) fn has_received(&self, slot: u64, transfers: u64, raw_bytes: u64) {
+        [transfers, raw_bytes, raw_bytes]
             .into_iter()
             .zip(DECODED..)
-            .for_each(|(value, word)| self.counter(OTHER, word, value));
+            .for_each(|(value, word)| self.counter(slot, word, value));
     }
 
     fn counter(&self, slot: u64, word: u64, value: u64) {

@@ -30,7 +30,7 @@ enum Of {
     RawBytes,
     /// Time of encoders
     EncodeNs,
-    /// Time of decoders
+    /// Time of decoders; not by stream
     DecodeNs,
     /// Time from the plan of a transfer until the peer acknowledged it
     AcknowledgedNs,
@@ -38,7 +38,7 @@ enum Of {
     SizePermille,
     /// Time until acknowledgement in thousandths of the predicted one
     TimePermille,
-    /// Bytes of payloads that were received
+    /// Bytes of payloads that were received; not by stream
     ReceivedRawBytes,
 }
 

@@ -30,6 +30,10 @@ pub(super) fn get(node: &Node, request: GetHistogramRequest) -> Result<GetHistog
         let text = format!("measure {} is not known: 1 to 7 are, as the definition says", request.measure);
         return Err(Status::invalid_argument(text));
     };
+    if kind == SlotKind::Received && scope.stream.is_some() {
+        let text = "what is received is not counted by stream: name the peer alone";
+        return Err(Status::invalid_argument(text));
+    }
     let counted = sum(node, &scope, measure, kind);
     let hdr = hdr(&counted).map_err(Status::internal)?;
     let mut hdr_v2 = Vec::new();
@@ -72,7 +76,7 @@ fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogra
             let in_scope = scope.peer.is_none_or(|peer| whose.peer == peer)
                 && scope.stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream);
             // What nobody counts in is not touched: that would take memory.
-            let counts = |view: SlotView| view.sent().transfers + view.decoded.transfers > 0;
+            let counts = |view: SlotView| view.sent().transfers.saturating_add(view.decoded.transfers) > 0;
             if of_kind && in_scope && page.view(slot).is_some_and(counts) {
                 page.add_histogram(slot, measure, &mut sum);
             }
@@ -115,6 +119,12 @@ mod tests {
 
     use super::*;
     use crate::played::Played;
+    use crate::processes::Owner;
+
+    fn adopt(node: &Node, played: &Played) {
+        let owner = Owner { uid: 7, pid: 0, is_operator: false };
+        node.processes.adopt(played.page(), owner, &node.config(), &node.store.scopes()).unwrap();
+    }
 
     #[test]
     fn whatever_a_process_says_that_it_has_counted_can_be_told() {
@@ -131,6 +141,38 @@ mod tests {
             V2Serializer::new().serialize(&hdr, &mut Vec::new()).unwrap();
             assert!(mean(&hdr).is_finite() && value(&hdr, 1.0) > 0);
         }
+    }
+
+    #[test]
+    fn a_slot_is_told_whatever_it_says_that_it_has_received() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::open(crate::played::config(&folder)).unwrap();
+        let mut played = Played::new("a", 0);
+        let slot = played.sends(1, 8);
+        played.has_counted(slot, 8, 3);
+        played.has_received(slot, u64::MAX, 1);
+        adopt(&node, &played);
+        let request = GetHistogramRequest { scope: None, measure: v1::Measure::RawBytes.into() };
+        assert_eq!(get(&node, request).unwrap().count, 3);
+    }
+
+    #[test]
+    fn what_is_received_has_no_streams() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::open(crate::played::config(&folder)).unwrap();
+        let mut played = Played::new("a", 0);
+        played.sends(1, 8);
+        adopt(&node, &played);
+        let ask = |measure: v1::Measure, stream| {
+            let scope = Some(v1::Scope { job: "a".to_owned(), peer: Some(1), stream });
+            get(&node, GetHistogramRequest { scope, measure: measure.into() }).map(drop)
+        };
+        for measure in [v1::Measure::DecodeNs, v1::Measure::ReceivedRawBytes] {
+            let refused = ask(measure, Some(0)).unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+            ask(measure, None).unwrap();
+        }
+        ask(v1::Measure::EncodeNs, Some(0)).unwrap();
     }
 
     #[test]

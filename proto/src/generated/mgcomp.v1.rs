@@ -654,7 +654,7 @@ pub enum Measure {
     RawBytes = 1,
     /// Nanoseconds of encoders.
     EncodeNs = 2,
-    /// Nanoseconds of decoders.
+    /// Nanoseconds of decoders; not by stream.
     DecodeNs = 3,
     /// Nanoseconds from the plan of a transfer until the peer acknowledged it.
     AcknowledgedNs = 4,
@@ -662,7 +662,7 @@ pub enum Measure {
     SizePermille = 5,
     /// The time until acknowledgement in thousandths of the predicted one.
     TimePermille = 6,
-    /// Raw bytes of payloads that were received.
+    /// Raw bytes of payloads that were received; not by stream.
     ReceivedRawBytes = 7,
 }
 impl Measure {
