@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Which links
     #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Loopback, Kind::Shm, Kind::Tcp])]
     link: Vec<Kind>,
-    /// Bytes of a message, as in 64K
-    #[arg(long, num_args = 1.., default_values = ["8", "64", "512", "4K", "64K", "1M", "16M", "256M"], value_parser = parse_bytes)]
+    /// Bytes of a message, as in 64K; fewer than 4G
+    #[arg(long, num_args = 1.., default_values = ["8", "64", "512", "4K", "64K", "1M", "16M", "256M"], value_parser = parse_message)]
     bytes: Vec<usize>,
     /// Seconds for each row
     #[arg(long, default_value = "0.5", value_parser = parse_seconds)]
@@ -76,21 +76,29 @@ pub(crate) enum LinkBenchError {
     NoShm,
 }
 
-/// Bytes that no ring has.
-#[derive(Debug, thiserror::Error)]
-enum RingError {
+/// Bytes that no message or no ring has.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum LengthError {
     #[error(transparent)]
     Bytes(#[from] ArgError),
+    #[error("a message has at most {} bytes, not {bytes}", u32::MAX)]
+    Message { bytes: usize },
     #[error("a ring has a power of two of bytes, from {} to {}, not {bytes}", RING_BYTES.start(), RING_BYTES.end())]
-    Range { bytes: u64 },
+    Ring { bytes: u64 },
 }
 
-fn parse_ring(text: &str) -> Result<u64, RingError> {
+/// A length that the header of a message can say.
+fn parse_message(text: &str) -> Result<usize, LengthError> {
+    let bytes = parse_bytes(text)?;
+    if u32::try_from(bytes).is_ok() { Ok(bytes) } else { Err(LengthError::Message { bytes }) }
+}
+
+fn parse_ring(text: &str) -> Result<u64, LengthError> {
     let bytes = parse_bytes(text)? as u64;
     if bytes.is_power_of_two() && RING_BYTES.contains(&bytes) {
         Ok(bytes)
     } else {
-        Err(RingError::Range { bytes })
+        Err(LengthError::Ring { bytes })
     }
 }
 
@@ -153,6 +161,20 @@ impl Kind {
             Self::Loopback => "loopback",
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_as_long_as_headers_can_say() {
+        assert_eq!(parse_message("1G"), Ok(1 << 30));
+        assert_eq!(parse_message("4294967295"), Ok(u32::MAX as usize));
+        for (text, bytes) in [("4G", 4 << 30), ("5G", 5 << 30)] {
+            assert_eq!(parse_message(text), Err(LengthError::Message { bytes }));
         }
     }
 }

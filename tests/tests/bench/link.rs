@@ -28,6 +28,17 @@ fn every_link_has_a_row_for_every_length() {
 }
 
 #[test]
+fn messages_that_no_header_can_say_are_refused() {
+    let folder = folder(&[]);
+    for (bytes, shown) in [("4G", "4294967296"), ("5G", "5368709120")] {
+        let output = run(folder.path(), &["link", "--link", "loopback", "--bytes", bytes]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{bytes}");
+        let said = format!("a message has at most 4294967295 bytes, not {shown}");
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn rings_that_cannot_be_are_named() {
     let folder = folder(&[]);
     for ring in ["7", "5000", "2K", "2G"] {
