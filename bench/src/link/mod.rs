@@ -1,5 +1,6 @@
 //! `mgcomp-bench link`: how long a message takes from one rank to another, and how many bytes get there, beside memcpy.
 
+mod latencies;
 mod pair;
 mod print;
 
@@ -13,6 +14,7 @@ use mgcomp_transport::link::{LinkError, SendError};
 use crate::codec::{ArgError, parse_bytes, parse_seconds};
 use crate::error::BenchError;
 use crate::timing::{Buffer, memcpy};
+use latencies::Latencies;
 use pair::Pair;
 use print::{Printer, Row};
 
@@ -142,17 +144,16 @@ fn measure(kind: Kind, bytes: usize, args: &Args) -> Result<Row, BenchError> {
 
 /// The median of what messages take that are sent one by one.
 fn median(pair: &mut Pair, budget: Duration) -> Result<Duration, LinkBenchError> {
-    let (started, mut all) = (Instant::now(), Vec::new());
+    let (started, mut all) = (Instant::now(), Latencies::new());
     while all.is_empty() || started.elapsed() < budget {
         for _ in 0..BURST {
-            all.push(pair.one_way()?);
+            all.add(pair.one_way()?);
             if started.elapsed() >= budget {
                 break;
             }
         }
     }
-    let middle = all.len() / 2;
-    Ok(*all.select_nth_unstable(middle).1)
+    Ok(all.median())
 }
 
 impl Kind {
