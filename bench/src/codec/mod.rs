@@ -268,9 +268,8 @@ fn measure_group(
 }
 
 fn place(item: &Item, bytes: usize) -> Result<Place, BenchError> {
-    let sample = data::read(&item.path)?;
     let buffer = || Buffer::new(bytes).map_err(|source| BenchError::Buffer { bytes, source });
     let (mut raw, out) = (buffer()?, buffer()?);
-    let tile_len = data::tile(&sample, item.element.width_bytes(), &mut raw);
+    let tile_len = data::fill(item, &mut raw)?;
     Ok(Place { raw, out, tile_len })
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mgcomp_codecs::Element;
 
 use super::corpus::{self, Corpus, Entry};
+use super::tile;
 use crate::error::BenchError;
 
 /// One file to measure.
@@ -67,6 +68,14 @@ pub(crate) fn read_first(path: &Path, most: usize) -> Result<Vec<u8>, BenchError
     let file = File::open(path).map_err(failed)?;
     file.take(most as u64).read_to_end(&mut raw).map_err(failed)?;
     if raw.is_empty() { Err(BenchError::Empty { path: path.to_owned() }) } else { Ok(raw) }
+}
+
+/// Fills a buffer from the file of `item`, of which no more is read than that takes; returns the length of a [`tile`].
+pub(crate) fn fill(item: &Item, to: &mut [u8]) -> Result<usize, BenchError> {
+    let width = item.element.width_bytes();
+    // Whole elements: of a longer file nothing is repeated.
+    let content = read_first(&item.path, to.len().next_multiple_of(width))?;
+    Ok(tile(&content, width, to))
 }
 
 fn item(path: &Path, element: Option<Element>) -> Result<Item, BenchError> {
@@ -148,6 +157,24 @@ mod tests {
         assert!(matches!(read_first(folder.path(), 4), Err(BenchError::NotReadable { .. })));
         fs::write(&path, b"").unwrap();
         assert!(matches!(read_first(&path, 4), Err(BenchError::Empty { .. })));
+    }
+
+    #[test]
+    #[cfg(unix)] // files with holes
+    fn buffers_are_filled_from_files_that_no_memory_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let words: Vec<u8> = (0..1000u32).flat_map(u32::to_le_bytes).collect();
+        fs::write(&path, &words).unwrap();
+        let item = Item { label: "x".into(), path, element: Element::U32, kind: None };
+        let mut short = [0; 4002];
+        assert_eq!(fill(&item, &mut short).unwrap(), 4000);
+        // 1 000 003 mod 1000 = 3: the second tile starts there.
+        assert_eq!((&short[..4000], &short[4000..]), (&words[..], &words[12..14]));
+        File::options().write(true).open(&item.path).unwrap().set_len(1 << 40).unwrap();
+        let mut first = [0; 1001];
+        assert_eq!(fill(&item, &mut first).unwrap(), 1004);
+        assert_eq!(first, words[..1001]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod files;
 mod random;
 mod tile;
 
-pub(crate) use files::{Item, list, read, read_first, shape};
+pub(crate) use files::{Item, fill, list, read, read_first, shape};
 pub(crate) use random::Random;
 pub(crate) use tile::tile;
 

@@ -4,7 +4,7 @@ use mgcomp_codecs::frame::{Options, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, Element, codec};
 
 use crate::codec::Data;
-use crate::data::{self, Item, Random, tile};
+use crate::data::{self, Item, Random};
 use crate::error::BenchError;
 use crate::timing::{Buffer, CandidateError};
 
@@ -189,11 +189,8 @@ impl Chosen {
     pub(super) fn load(self, longest: usize) -> Result<Source, BenchError> {
         let Self { kind, item } = self;
         let bytes = longest + SLACK_BYTES.min(longest);
-        let width = item.element.width_bytes();
-        // Whole elements: of a longer file nothing is repeated.
-        let content = data::read_first(&item.path, bytes.next_multiple_of(width))?;
         let mut raw = Buffer::new(bytes).map_err(|source| BenchError::Buffer { bytes, source })?;
-        tile(&content, width, &mut raw);
+        data::fill(&item, &mut raw)?;
         Ok(Source { kind, item, raw })
     }
 }

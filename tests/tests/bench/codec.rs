@@ -248,6 +248,19 @@ fn an_instruction_set_that_is_not_there_is_refused() {
 }
 
 #[test]
+#[cfg(unix)] // files with holes
+fn of_files_that_no_memory_holds_only_the_front_is_read() {
+    let folder = folder(&[("x.f32", &[1; 4096])]);
+    fs::OpenOptions::new().write(true).open(folder.path().join("x.f32")).unwrap().set_len(1 << 40).unwrap();
+    let args = ["codec", "--data", "x.f32", "--algorithm", "zvc", "--isa", "portable", "--bytes", "1K"];
+    let rows = good_rows(folder.path(), &[&args[..], &["--threads", "1"], &SHORT].concat());
+    assert_eq!(rows.len(), 1);
+    // Whether or not the system lets instructions be counted.
+    let output = run(folder.path(), &[&args[..], &["--instructions"]].concat());
+    assert!(!stderr(&output).contains("cannot read"), "{}", stderr(&output));
+}
+
+#[test]
 fn bad_data_does_not_hide_the_rest() {
     let folder = folder(&[("x", &[1; 64]), ("empty", &[])]);
     let args =

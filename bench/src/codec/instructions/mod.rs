@@ -75,16 +75,12 @@ fn subjects(args: &Args, report: impl Fn(&BenchError)) -> Result<(Vec<Subject>, 
     let mut subjects = Vec::new();
     for group in choices.combinations().chunk_by(|a, b| (a.bytes, a.item) == (b.bytes, b.item)) {
         let super::Combination { bytes, item, .. } = group[0];
-        let sample = match data::read(&item.path) {
-            Ok(sample) => sample,
-            Err(error) => {
-                report(&error);
-                failed += group.len();
-                continue;
-            }
-        };
         let mut raw = vec![0; bytes];
-        data::tile(&sample, item.element.width_bytes(), &mut raw);
+        if let Err(error) = data::fill(item, &mut raw) {
+            report(&error);
+            failed += group.len();
+            continue;
+        }
         for combination in group {
             let (super::Subject::Codec(algorithm), Some(cpu)) = (combination.subject, combination.cpu) else {
                 continue;
