@@ -1,5 +1,6 @@
 //! How fast a pool is written and read.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mgcomp_transport::buddy::{BuddyPool, Form, Target};
@@ -17,7 +18,7 @@ const THRESHOLD: u8 = 30;
 /// Of each form the snapshot that shrinks most under it, but for those that are almost nothing.
 #[derive(Default)]
 pub(super) struct Candidates {
-    best: [Option<(Snapshot, Form, Target)>; 2],
+    best: [Option<(Rc<Snapshot>, Form, Target)>; 2],
 }
 
 /// What was measured of one form.
@@ -45,14 +46,14 @@ impl Candidates {
             let row = rows.iter().find(|row| row.forms == forms && row.threshold == THRESHOLD);
             row.map(|row| (row.choice.form, row.choice.target)).filter(|(_, target)| *target <= Target::Four)
         };
-        let mut snapshot = Some(snapshot);
+        // Both forms may take it.
+        let snapshot = Rc::new(snapshot);
         for (forms, best) in [Forms::Bpc, Forms::Xp].into_iter().zip(&mut self.best) {
             let before = best.as_ref().map_or(Target::One, |(_, _, target)| *target);
             if let Some((form, target)) = target_of(forms)
                 && target > before
-                && let Some(snapshot) = snapshot.take()
             {
-                *best = Some((snapshot, form, target));
+                *best = Some((snapshot.clone(), form, target));
             }
         }
     }
@@ -117,4 +118,27 @@ fn times(
         Ok(start.elapsed())
     })?;
     Ok([best[0], best[1], best[2]])
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::Element;
+
+    use super::super::measure;
+    use super::super::snapshot::Class;
+    use super::*;
+
+    #[test]
+    fn a_snapshot_may_be_the_best_of_both_forms() {
+        // Every other float is zero, and the others begin alike: both forms find something.
+        let float = |i: u32| if i.is_multiple_of(2) { 0.0 } else { 1.0 + (i % 64) as f32 / 64.0 };
+        let bytes = (0..20_000).flat_map(|i| float(i).to_le_bytes()).collect();
+        let snapshot = Snapshot { label: "x".into(), class: Class::Other, element: Element::F32, bytes };
+        let rows = measure::measure(&snapshot).unwrap();
+        let mut candidates = Candidates::default();
+        candidates.offer(snapshot, &rows);
+        let speeds = candidates.measure(64 << 10, Duration::from_nanos(1)).unwrap();
+        assert_eq!(speeds.iter().map(|speed| speed.label.as_str()).collect::<Vec<_>>(), ["x", "x"]);
+        assert_ne!(speeds[0].form, speeds[1].form);
+    }
 }
