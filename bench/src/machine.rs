@@ -5,6 +5,8 @@ use std::num::NonZero;
 use std::path::Path;
 use std::thread;
 
+use crate::error::BenchError;
+
 /// Where Linux describes the caches of the first core.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
@@ -63,8 +65,16 @@ impl Machine {
     }
 }
 
+/// Fails if the system could not hand out the `needed` bytes that a run with buffers of `bytes` bytes takes.
+pub(crate) fn check_memory(bytes: usize, needed: u64) -> Result<(), BenchError> {
+    match available_bytes() {
+        Some(available) if available < needed => Err(BenchError::Memory { bytes, needed, available }),
+        _ => Ok(()),
+    }
+}
+
 /// Memory that the system could hand out now; none where it does not say.
-pub(crate) fn available_bytes() -> Option<u64> {
+fn available_bytes() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = field(&meminfo, "MemAvailable")?.strip_suffix(" kB")?;
     Some(1024 * kib.parse::<u64>().ok()?)

@@ -148,7 +148,8 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     let machine = Machine::detect();
     let (items, mut failed) = items(args, error::report)?;
     let choices = choices(args, &machine, &items);
-    check_memory(&choices.bytes)?;
+    let largest = choices.bytes.iter().copied().max().unwrap_or_default();
+    machine::check_memory(largest, BUFFERS * largest as u64)?;
     let combinations = choices.combinations();
     let rows = combinations.len() + failed;
     let mut printer = Printer::new(args.json, &machine)?;
@@ -225,15 +226,6 @@ fn or_default<T: Copy + PartialEq>(named: &[T], default: impl FnOnce() -> Vec<T>
         }
     }
     once
-}
-
-fn check_memory(sizes: &[usize]) -> Result<(), BenchError> {
-    let bytes = sizes.iter().copied().max().unwrap_or_default();
-    let needed = BUFFERS * bytes as u64;
-    match machine::available_bytes() {
-        Some(available) if available < needed => Err(BenchError::Memory { bytes, needed, available }),
-        _ => Ok(()),
-    }
 }
 
 /// Prints the rows of one buffer and reports those that there are none of; returns how many. Only a failure

@@ -7,6 +7,7 @@ mod print;
 mod published;
 pub(crate) mod rows;
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use mgcomp_transport::table::{Sample, Table, TableError, TableOptions};
 
 use crate::codec::{parse_bytes, parse_seconds};
 use crate::error::BenchError;
+use crate::machine;
 use crate::scale::positive;
 use args::{RowFile, parse_percent};
 use print::{Gather, Printer, Sampled, Space};
@@ -25,6 +27,9 @@ use rows::Rows;
 /// Savings at which rows of these lengths are gathered, as in the paper's microbenchmark.
 const ROW_LENS: [usize; 3] = [256, 1024, 4096];
 const SAVINGS: [u32; 4] = [25, 50, 75, 90];
+/// How much memory a run takes at most beside its rows, in copies of the longest set of them: rows of a chosen saving, a
+/// table of packed and one of plain rows, and room to breathe.
+const COPIES: u64 = 4;
 
 /// Rows of tables that are packed in place: space saved by the part of the rows that is looked at, and gathers over a
 /// simulated link beside gathers of plain rows.
@@ -36,15 +41,16 @@ pub(crate) struct Args {
     /// Rows from files, as in features.bin:f32:400, instead of generated ones
     #[arg(long, num_args = 1.., value_name = "FILE:ELEMENT:ROWBYTES")]
     data: Vec<RowFile>,
-    /// Parts of the rows that invariant bits are found from, in percent; never fewer rows than 128 for each cluster
+    /// Parts of the rows that invariant bits are found from, in percent, for the table of space alone: for gathers it is
+    /// 10; never fewer rows than 128 for each cluster
     #[arg(long, num_args = 1.., default_values = ["1", "5", "10", "25", "50", "100"], value_parser = parse_percent)]
     sample: Vec<f64>,
     /// Groups of rows that may have invariant bits of their own
     #[arg(long, default_value_t = 1)]
     clusters: usize,
     /// Threads that decode [default: 1, and as many as there are cores]
-    #[arg(long, num_args = 1..)]
-    threads: Vec<usize>,
+    #[arg(long, num_args = 1.., value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
     /// Rate of the simulated link in 10⁹ bytes per second
     #[arg(long, default_value_t = 16.0, value_parser = positive, allow_negative_numbers = true)]
     link_gbytes: f64,
@@ -70,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         mgcomp_plot::check_place(path)?;
     }
     let link = SimulatedLink::of_gigabytes(args.link_gbytes, Duration::ZERO)?;
+    check_memory(args)?;
     let printer = Printer { json: args.json };
     let data: Vec<Rows> = if args.data.is_empty() {
         rows::generate(args.bytes).collect()
@@ -96,6 +103,22 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         }
     }
     printer.notes(data.iter().filter_map(|rows| rows.kind))
+}
+
+fn check_memory(args: &Args) -> Result<(), BenchError> {
+    // What is wrong with a file is told when it is read.
+    let of_file = |file: &RowFile| (fs::metadata(&file.path).map_or(0, |data| data.len()), file.row_len);
+    let sizes: Vec<(u64, usize)> = if args.data.is_empty() {
+        rows::sizes(args.bytes).collect()
+    } else {
+        args.data.iter().map(of_file).collect()
+    };
+    let all = sizes.iter().fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let longest = sizes.iter().map(|(bytes, _)| *bytes).fold(0, u64::max);
+    let gathered = sizes.iter().map(|(_, row_len)| u64::from(args.batch).saturating_mul(*row_len as u64));
+    let copies = COPIES.saturating_mul(longest);
+    let needed = all.saturating_add(copies).saturating_add(gathered.fold(0, u64::max));
+    machine::check_memory(usize::try_from(longest).unwrap_or(usize::MAX), needed)
 }
 
 /// Rows of every length and saving.
@@ -177,7 +200,7 @@ fn threads(args: &Args) -> Vec<usize> {
     match &args.threads[..] {
         [] if cores() > 1 => vec![1, cores()],
         [] => vec![1],
-        chosen => chosen.to_vec(),
+        chosen => chosen.iter().copied().map(usize::from).collect(),
     }
 }
 

@@ -99,9 +99,18 @@ pub(super) fn generate(bytes: usize) -> impl Iterator<Item = Rows> {
     RECIPES.iter().map(move |recipe| recipe.rows(bytes))
 }
 
+/// Bytes of each kind that is generated, and of one of its rows.
+pub(super) fn sizes(bytes: usize) -> impl Iterator<Item = (u64, usize)> {
+    RECIPES.iter().map(move |recipe| (bytes as u64, recipe.row_len()))
+}
+
 impl Recipe {
+    const fn row_len(&self) -> usize {
+        self.elements * self.width
+    }
+
     fn rows(&self, bytes: usize) -> Rows {
-        let row_len = self.elements * self.width;
+        let row_len = self.row_len();
         let mut random = Random::new(self.elements as u64);
         let place = |random: &mut Random| {
             let scale = 0.1 * (1.5 * random.normal()).exp();

@@ -20,6 +20,7 @@ use mgcomp_plot as plot;
 use crate::codec::{parse_bytes, parse_seconds};
 use crate::data::SAMPLES;
 use crate::error::{self, BenchError};
+use crate::machine;
 use crate::scale::positive;
 use layout::Layout;
 use maps::Map;
@@ -70,6 +71,9 @@ pub(crate) struct Args {
 const ALGORITHMS: [Algorithm; 4] = [Algorithm::Zvc, Algorithm::Rle, Algorithm::Deflate, Algorithm::Xp];
 /// What throughput is measured of: the paper's, and ours. DEFLATE is slower than any such link.
 const FAST: [Algorithm; 2] = [Algorithm::Zvc, Algorithm::Xp];
+/// How much memory throughput takes at most, in what a round offloads: that, frames and decoded bytes of codecs alone, and of
+/// each of two queues what it holds and what it brings back; and room to breathe.
+const BUFFERS: u64 = 8;
 
 fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
     PossibleValuesParser::new(codecs().map(|codec| codec.algorithm().name())).try_map(|name| name.parse())
@@ -78,6 +82,9 @@ fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     if let Some(path) = &args.plot {
         plot::check_place(path)?;
+    }
+    if !args.ratios {
+        machine::check_memory(args.bytes, BUFFERS * args.bytes as u64)?;
     }
     let (maps, mut failed) = load(args)?;
     let files = maps.len() + failed;

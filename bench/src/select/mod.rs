@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     // Folders may lack a kind of data, which only their files tell.
     shape.check_names(&chosen.iter().map(Chosen::called).collect::<Vec<_>>())?;
     notes.iter().for_each(|text| note(text));
-    check_memory(chosen.len(), shape.longest)?;
+    machine::check_memory(shape.longest, (chosen.len() as u64 + BUFFERS) * shape.longest as u64)?;
     let sources = chosen.into_iter().map(|item| item.load(shape.longest)).collect::<Result<Vec<_>, _>>()?;
     let plan = Plan::new(&sources, &shape);
     let mut printer = Printer::new(args, &Machine::detect())?;
@@ -84,14 +84,6 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
 fn speeds_for(cuts: &[Cut]) -> Result<Arc<Speeds>, BenchError> {
     let elements: Vec<Element> = cuts.iter().map(|cut| cut.element).collect();
     Ok(Arc::new(calibrate(ElementSet::from_iter(elements), &|_| {})?))
-}
-
-fn check_memory(sources: usize, bytes: usize) -> Result<(), BenchError> {
-    let needed = (sources as u64 + BUFFERS) * bytes as u64;
-    match machine::available_bytes() {
-        Some(available) if available < needed => Err(BenchError::Memory { bytes, needed, available }),
-        _ => Ok(()),
-    }
 }
 
 /// What all replays share.

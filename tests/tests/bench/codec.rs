@@ -279,27 +279,6 @@ fn bad_data_does_not_hide_the_rest() {
 }
 
 #[test]
-fn too_much_memory_is_not_asked_for() {
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available =
-        meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
-    let Some(available_kib) = available.and_then(|kib| kib.parse::<u64>().ok()) else {
-        println!("SKIPPED: this system does not tell how much memory is available");
-        return;
-    };
-    if available_kib >= 200 << 20 {
-        println!("SKIPPED: this machine may have as much memory");
-        return;
-    }
-    let folder = folder(&[("x", &[1; 64])]);
-    // Four buffers of it are 255 GiB.
-    let output = run(folder.path(), &["codec", "--data", "x", "--bytes", "68719476720"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = "buffers of 68719476720 bytes need 274877906880 bytes of memory; ";
-    assert!(stderr(&output).contains(said), "{}", stderr(&output));
-}
-
-#[test]
 fn the_table_names_machine_and_command() {
     let folder = folder(&[("x", &[1; 64])]);
     let args = ["codec", "--data", "x:f32", "--algorithm", "zvc", "--isa", "portable", "--threads", "1"];

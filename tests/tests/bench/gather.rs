@@ -68,7 +68,9 @@ fn what_cannot_be_measured_is_refused() {
     refused(&["--data", "empty:u8:4"], 1, "empty");
     refused(&["--data", "missing:u8:4"], 1, "missing");
     refused(&["--data", "short:u8:1", "--clusters", "300"], 1, "300 clusters");
-    refused(&["--data", "short:u8:1", "--threads", "0"], 1, "0 threads");
+    for threads in ["0", "1025"] {
+        refused(&["--threads", threads], 2, &format!("{threads} is not in 1..=1024"));
+    }
     for rate in ["0", "-1", "1e-300", "nan", "inf"] {
         refused(&["--link-gbytes", rate], 2, "is no number from 0.000001 to 1000000");
     }
