@@ -5,7 +5,7 @@
 //! where MPI writes a handle, it writes the lower half of a word or all of it.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 use std::sync::OnceLock;
 
@@ -76,6 +76,8 @@ calls! {
     comm_dup: PMPI_Comm_dup(comm: Comm, new: *mut Comm);
     comm_free: PMPI_Comm_free(comm: *mut Comm);
     comm_disconnect: PMPI_Comm_disconnect(comm: *mut Comm);
+    comm_set_name: PMPI_Comm_set_name(comm: Comm, name: *const c_char);
+    comm_get_name: PMPI_Comm_get_name(comm: Comm, name: *mut c_char, len: *mut c_int);
     comm_group: PMPI_Comm_group(comm: Comm, group: *mut Group);
     group_translate: PMPI_Group_translate_ranks(from: Group, count: c_int, ranks: *const c_int, to: Group, there: *mut c_int);
     group_free: PMPI_Group_free(group: *mut Group);

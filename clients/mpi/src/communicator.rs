@@ -3,7 +3,6 @@
 //! Unsafe because an attribute is a pointer, which MPI hands back.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +12,7 @@ use mgcomp_transport::attach::{Comparisons, To, UnderWay};
 
 use crate::engine::{AT_ONCE, Compared, Kind};
 use crate::failure::Failure;
+use crate::freed;
 use crate::layer::{self, Layer};
 use crate::mpi::Mpi;
 use crate::rate::Rate;
@@ -21,26 +21,6 @@ use crate::types::Comm;
 /// So many communicators of the program have a second one for messages between two ranks; on the others broadcasts alone are carried
 /// out here. MPIs have few to give, MPICH about 2,000, and a program ends where it asks for one more.
 const MOST_SHADOWS: u32 = 256;
-
-thread_local! {
-    /// Communicators that the program frees on this thread, each within the call for the one before it.
-    static FREED: RefCell<Vec<Comm>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Does `free`, in which the program frees `comm`. MPI calls functions of the program then, which may use the communicator, in
-/// an order that differs from rank to rank: what is known of it here may be gone by then, and what were made anew would never go.
-/// So all of its collectives are left alone meanwhile. A handle may stand for another communicator right after that.
-pub(crate) fn while_freed<T>(comm: Comm, free: impl FnOnce() -> T) -> T {
-    let _ = FREED.try_with(|freed| freed.borrow_mut().push(comm));
-    let done = free();
-    let _ = FREED.try_with(|freed| freed.borrow_mut().pop());
-    done
-}
-
-/// Whether the program is freeing it.
-pub(crate) fn is_freed(comm: Comm) -> bool {
-    FREED.try_with(|freed| freed.borrow().contains(&comm)).unwrap_or(false)
-}
 
 /// A communicator on which collectives are compressed.
 #[derive(Debug)]
@@ -60,15 +40,18 @@ pub(crate) struct Communicator {
 }
 
 impl Communicator {
-    /// That of `comm`, made when it is first asked for.
-    pub(crate) fn of(layer: &Layer, comm: Comm) -> Result<Arc<Self>, Failure> {
+    /// That of `comm`, made when it is first asked for. `None` if the program has freed it.
+    pub(crate) fn of(layer: &Layer, comm: Comm) -> Result<Option<Arc<Self>>, Failure> {
         if let Some(attribute) = layer.mpi.attribute(comm, layer.keyval)? {
+            if attribute == freed::nothing() {
+                return Ok(None);
+            }
             let known = attribute.cast_const().cast::<Self>();
             // SAFETY: put there by `into_raw` below, and there until the program frees its communicator, which it does not
             // while it is in a collective on it.
             unsafe {
                 Arc::increment_strong_count(known);
-                return Ok(Arc::from_raw(known));
+                return Ok(Some(Arc::from_raw(known)));
             }
         }
         let new = Arc::new(Self::new(layer, comm)?);
@@ -77,7 +60,7 @@ impl Communicator {
             // SAFETY: MPI did not take it.
             drop(unsafe { Arc::from_raw(attribute) });
         })?;
-        Ok(new)
+        Ok(Some(new))
     }
 
     fn new(layer: &Layer, comm: Comm) -> Result<Self, Failure> {
@@ -196,8 +179,19 @@ pub(crate) unsafe extern "C" fn copy(
     0
 }
 
-/// MPI calls this when a communicator is freed.
-pub(crate) unsafe extern "C" fn delete(_: Comm, _: c_int, attribute: *mut c_void, _: *mut c_void) -> c_int {
+/// MPI calls this when a communicator is freed, or just before.
+pub(crate) unsafe extern "C" fn delete(
+    comm: Comm,
+    _: c_int,
+    attribute: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
+    if attribute == freed::nothing() {
+        if let Some(layer) = layer::active() {
+            freed::goes(&layer.mpi, layer.mpi.comm(comm));
+        }
+        return 0;
+    }
     // SAFETY: put there by `into_raw`, once, and MPI hands it back once.
     let gone = unsafe { Arc::from_raw(attribute.cast_const().cast::<Communicator>()) };
     // Where MPI ends, what is left of it goes with it.

@@ -19,10 +19,11 @@ use mgcomp_transport::message::Rank;
 use crate::abi::Reductions;
 use crate::blocks::Blocks;
 use crate::calls::loaded;
-use crate::communicator::{Communicator, copy, delete, is_freed};
+use crate::communicator::{Communicator, copy, delete};
 use crate::data::{Data, Landing};
 use crate::engine::pieces::Pieces;
 use crate::failure::Failure;
+use crate::freed::is_freed;
 use crate::mpi::{Mpi, Shape};
 use crate::pool::Pool;
 use crate::types::{Comm, Type};
@@ -223,11 +224,10 @@ impl Layer {
 
     /// The communicator, if it is one and collectives on it can be compressed.
     pub(crate) fn communicator(&self, comm: Comm) -> Result<Option<Arc<Communicator>>, Failure> {
-        if comm == self.mpi.constants.comm_null || is_freed(comm) {
+        if comm == self.mpi.constants.comm_null || is_freed(&self.mpi, comm) {
             return Ok(None);
         }
-        let found = Communicator::of(self, comm)?;
-        Ok(found.is_possible().then_some(found))
+        Ok(Communicator::of(self, comm)?.filter(|found| found.is_possible()))
     }
 
     /// Bytes of `data`, if it is any that MPI would take.

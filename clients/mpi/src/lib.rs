@@ -15,6 +15,7 @@
 //! | `engine` | how a collective is carried out: one file per way |
 //! | `version` | what ranks have to have in common |
 //! | `layer`, `communicator` | what there is once in a process, and once for each communicator |
+//! | `freed` | communicators from when the program frees them to when they go |
 //! | `data`, `blocks` | what a call names as data, as bytes |
 //! | `mpi` | calls of MPI by means that cannot go wrong in Rust |
 //! | `calls`, `library`, `abi` | finding the MPI that the program runs on, and its constants |
@@ -32,6 +33,7 @@ mod data;
 mod engine;
 mod exports;
 mod failure;
+mod freed;
 mod layer;
 mod library;
 mod mpi;

@@ -283,6 +283,17 @@ fn communicators_are_used_while_they_are_freed() {
 }
 
 #[test]
+fn communicators_are_used_when_they_go_after_they_were_freed() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("freed_late.c", 2, &COMPRESSED);
+        run.expect_well();
+        // Every second communicator is used before it is freed.
+        assert!(run.ends.iter().all(|end| end.compressed == 60 && end.plain == 0), "{:?}", run.ends);
+        assert_eq!(run.ends.len(), 2, "{}", run.output);
+    });
+}
+
+#[test]
 fn communicators_between_groups() {
     on_every_mpi(|mpi| {
         let run = mpi.run("between.c", 3, &COMPRESSED);

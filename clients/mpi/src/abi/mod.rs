@@ -75,4 +75,6 @@ pub(crate) struct Constants {
     pub(crate) in_place: usize,
     pub(crate) err_other: c_int,
     pub(crate) err_intern: c_int,
+    /// A communicator may go long after the call that frees it.
+    pub(crate) frees_late: bool,
 }

@@ -14,6 +14,7 @@ pub(super) const CONSTANTS: Constants = Constants {
     in_place: usize::MAX,
     err_other: 15,
     err_intern: 16,
+    frees_late: true,
 };
 
 /// C's integers of 4 and 8 bytes, by their names and then by their lengths.

@@ -40,6 +40,7 @@ pub(super) fn constants(library: &Library) -> Option<Constants> {
         in_place: 1,
         err_other: 16,
         err_intern: 17,
+        frees_late: false,
     })
 }
 

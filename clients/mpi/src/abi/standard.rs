@@ -14,6 +14,7 @@ pub(super) const CONSTANTS: Constants = Constants {
     in_place: 1,
     err_other: 16,
     err_intern: 17,
+    frees_late: true,
 };
 
 pub(super) fn reductions() -> Reductions {

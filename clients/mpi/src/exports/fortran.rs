@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::{c, life, reductions};
 use crate::abi::Family;
 use crate::calls::{loaded, missing};
-use crate::communicator::while_freed;
+use crate::freed::while_freed;
 use crate::layer;
 use crate::library::{fortran_symbol, global_symbol, next_symbol};
 use crate::types::{Address, Comm, Op, Type};
@@ -284,8 +284,9 @@ macro_rules! frees {
         pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) -> usize {
             let free = || pass_on!($name(comm: Int, / error: Int));
             // SAFETY: the program has an integer there.
-            match Translation::find().filter(|_| $is).map(|t| unsafe { t.comm(comm) }) {
-                Some(freed) => while_freed(freed, free),
+            let freed = Translation::find().filter(|_| $is).map(|t| unsafe { t.comm(comm) });
+            match layer::active().zip(freed) {
+                Some((layer, freed)) => while_freed(layer, freed, free),
                 None => free(),
             }
         }

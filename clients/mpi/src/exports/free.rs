@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::OnceLock;
 
 use crate::calls::calls;
-use crate::communicator::while_freed;
+use crate::freed::while_freed;
 use crate::layer;
 use crate::library::next_symbol;
 use crate::types::Comm;
@@ -25,8 +25,8 @@ macro_rules! frees {
             // SAFETY: passed on.
             let free = || unsafe { next.map_or_else(|| calls().$call(comm), |next| next(comm)) };
             // SAFETY: the program has a handle there.
-            let freed = layer::active().and_then(|layer| unsafe { layer.mpi.comm_at(comm) });
-            freed.map_or_else(free, |freed| while_freed(freed, free))
+            let freed = layer::active().and_then(|layer| Some((layer, unsafe { layer.mpi.comm_at(comm) }?)));
+            freed.map_or_else(free, |(layer, freed)| while_freed(layer, freed, free))
         }
     )*};
 }

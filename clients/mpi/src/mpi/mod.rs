@@ -10,7 +10,7 @@ mod datatypes;
 mod operations;
 mod reductions;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use crate::abi::Constants;
@@ -20,6 +20,9 @@ pub(crate) use datatypes::Shape;
 pub(crate) use operations::{Operation, Tag};
 
 use crate::types::{Comm, Group, Op, Type};
+
+/// Bytes of the longest name that an MPI has for an object, and more.
+const LONGEST_NAME: usize = 1024;
 
 /// An MPI that runs.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +125,20 @@ impl Mpi {
     pub(crate) fn free(&self, mut comm: Comm) {
         // SAFETY: writes to the word given. Nobody else knows it.
         let _ = unsafe { self.calls.comm_free(&mut comm) };
+    }
+
+    /// Names a communicator.
+    pub(crate) fn set_name(&self, comm: Comm, name: &CStr) {
+        // SAFETY: the name ends with NUL.
+        let _ = unsafe { self.calls.comm_set_name(comm, name.as_ptr()) };
+    }
+
+    /// Whether a communicator is called that.
+    pub(crate) fn has_name(&self, comm: Comm, name: &CStr) -> bool {
+        let (mut found, mut len) = ([0u8; LONGEST_NAME], 0);
+        // SAFETY: there is room for every name, and for the integer.
+        let code = unsafe { self.calls.comm_get_name(comm, found.as_mut_ptr().cast(), &mut len) };
+        code == 0 && CStr::from_bytes_until_nul(&found) == Ok(name)
     }
 
     /// Tells the communicator's error handler; returns what the program's call returns then.
