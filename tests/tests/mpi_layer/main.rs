@@ -274,11 +274,17 @@ fn communicators_come_and_go() {
 #[test]
 fn communicators_are_used_while_they_are_freed() {
     on_every_mpi(|mpi| {
-        let run = mpi.run("freed.c", 2, &COMPRESSED);
-        run.expect_well();
-        // All that are called before, of which each rank sends to the other in half: what is called meanwhile is MPI's affair.
-        assert!(run.ends.iter().all(|end| end.compressed == 150 && end.plain == 0), "{:?}", run.ends);
-        assert_eq!(run.ends.len(), 2, "{}", run.output);
+        for program in ["freed.c", "freed_2008.f90"] {
+            let run = mpi.run(program, 2, &COMPRESSED);
+            run.expect_well();
+            // All that are called before, of which each rank sends to the other in half: what is called meanwhile is MPI's affair.
+            assert!(
+                run.ends.iter().all(|end| end.compressed == 150 && end.plain == 0),
+                "{program}: {:?}",
+                run.ends
+            );
+            assert_eq!(run.ends.len(), 2, "{program}: {}", run.output);
+        }
     });
 }
 

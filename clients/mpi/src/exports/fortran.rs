@@ -306,6 +306,27 @@ frees! {
     ompi_comm_disconnect_f(true)
 }
 
+/// The same in MPICH's module of Fortran 2008, whose functions go past those of C. Handles are those of C there.
+macro_rules! frees_2008 {
+    ($( $name:ident )*) => {$(
+        /// # Safety
+        /// As MPI's.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) -> usize {
+            let free = || pass_on!($name(comm: Int, / error: Int));
+            let layer = layer::active().filter(|_| loaded().source.family() == Some(Family::Mpich));
+            // SAFETY: the program has a handle there.
+            let freed = layer.and_then(|layer| Some((layer, unsafe { layer.mpi.comm_at(comm.cast()) }?)));
+            freed.map_or_else(free, |(layer, freed)| while_freed(layer, freed, free))
+        }
+    )*};
+}
+
+frees_2008! {
+    mpi_comm_free_f08_
+    mpi_comm_disconnect_f08_
+}
+
 fn nothing() {}
 
 fn finished(_: c_int) {}
