@@ -36,7 +36,8 @@ impl Library {
     pub(crate) fn find() -> Self {
         let known = NAMES.iter().find_map(|&(name, family)| {
             let library = Self { family: Some(family), ..Self::loaded(name)? };
-            library.symbol(family.landmark()).is_some().then_some(library)
+            let has = |name| library.symbol(name).is_some();
+            (has(family.landmark()) && !family.stranger().is_some_and(has)).then_some(library)
         });
         let next = Self { handle: libc::RTLD_NEXT, family: None };
         let anywhere = || {

@@ -154,22 +154,27 @@ impl Mpi {
         command
     }
 
-    /// Runs a program on an MPI that the layer does not know, which comes with the program, or is loaded for a part of it alone;
-    /// `None` without a compiler.
-    pub(crate) fn unknown(is_loaded: bool) -> Option<Run> {
+    /// Runs a program on an MPI of that name that the layer does not know, which comes with the program, or is loaded for a part of it
+    /// alone; `None` without a compiler.
+    pub(crate) fn unknown(name: &str, is_loaded: bool) -> Option<Run> {
         if !is_installed("cc") {
             println!("SKIPPED: there is no C compiler");
             return None;
         }
-        let library = scratch().join("libunknown.so");
-        compile("cc", &[&source("unknown_mpi.c")], &library, &["-shared", "-fPIC"]);
+        let folder = scratch().join("unknown").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let library = folder.join(name);
+        let as_library = ["-shared", "-fPIC"];
+        let named = format!("-Wl,-soname,{name}");
+        compile("cc", &[&source("unknown_mpi.c")], &library, &[&as_library[..], &[&named]].concat());
+        let found = format!("-Wl,-rpath,{}", folder.display());
         let build = |name: &str, flags: &[&str]| {
-            let built = scratch().join(name);
-            compile("cc", &[&source("unknown.c"), &library], &built, flags);
+            let built = folder.join(name);
+            compile("cc", &[&source("unknown.c"), &library], &built, &[flags, &[&found]].concat());
             built.display().to_string()
         };
         let program = match is_loaded {
-            true => format!("{} {}", local(), build("libunknown_program.so", &["-shared", "-fPIC"])),
+            true => format!("{} {}", local(), build("libunknown_program.so", &as_library)),
             false => build("unknown", &[]),
         };
         Some(run(Command::new("sh").args(["-c", &format!("{} exec {program}", preload())])))

@@ -32,6 +32,11 @@ impl Family {
         }
     }
 
+    /// A symbol that a library of another interface has which goes by the same name: Open MPI 1.10 is a `libmpi.so.12`, too.
+    pub(crate) fn stranger(self) -> Option<&'static CStr> {
+        (self == Self::Mpich).then(|| Self::OpenMpi.landmark())
+    }
+
     /// Its name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
