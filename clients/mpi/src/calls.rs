@@ -7,9 +7,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use crate::library::Library;
+use crate::library::{Library, next_symbol};
 use crate::types::{Address, Comm, Errhandler, Group, Op, Request, Type};
 
 /// What MPI calls when an attribute is copied.
@@ -34,7 +35,7 @@ macro_rules! calls {
                 Self {
                     $( $name: {
                         let name = CStr::from_bytes_with_nul(concat!(stringify!($symbol), "\0").as_bytes());
-                        let found = name.ok().and_then(|name| library.symbol(name));
+                        let found = name.ok().and_then(|name| symbol(library, name));
                         // SAFETY: the function of that name has these arguments in every MPI that has it.
                         found.map(|found| unsafe { mem::transmute::<*mut c_void, _>(found.as_ptr()) })
                     }, )*
@@ -136,6 +137,12 @@ calls! {
     reduce_scatter_block: PMPI_Reduce_scatter_block(from: Address, into: Address, count: c_int, datatype: Type, op: Op, comm: Comm);
     reduce_scatter_block_c: PMPI_Reduce_scatter_block_c(from: Address, into: Address, count: i64, datatype: Type, op: Op, comm: Comm);
     reduce_local: PMPI_Reduce_local(from: Address, into: Address, count: c_int, datatype: Type, op: Op);
+}
+
+/// The function of that `PMPI_` name. An MPI that is not known may lack these names, and has the others then, behind this library.
+fn symbol(library: &Library, name: &CStr) -> Option<NonNull<c_void>> {
+    let other = || library.family().is_none().then(|| next_symbol(&name[1..]))?;
+    library.symbol(name).or_else(other)
 }
 
 impl Calls {

@@ -154,19 +154,19 @@ impl Mpi {
         command
     }
 
-    /// Runs a program on an MPI of that name that the layer does not know, which comes with the program, or is loaded for a part of it
-    /// alone; `None` without a compiler.
-    pub(crate) fn unknown(name: &str, is_loaded: bool) -> Option<Run> {
+    /// Runs a program on an MPI that the layer does not know, of that source and that name, which comes with the program, or is loaded
+    /// for a part of it alone; `None` without a compiler.
+    pub(crate) fn unknown(mpi: &str, name: &str, is_loaded: bool) -> Option<Run> {
         if !is_installed("cc") {
             println!("SKIPPED: there is no C compiler");
             return None;
         }
-        let folder = scratch().join("unknown").join(name);
+        let folder = scratch().join(format!("{mpi}.{name}"));
         fs::create_dir_all(&folder).unwrap();
         let library = folder.join(name);
         let as_library = ["-shared", "-fPIC"];
         let named = format!("-Wl,-soname,{name}");
-        compile("cc", &[&source("unknown_mpi.c")], &library, &[&as_library[..], &[&named]].concat());
+        compile("cc", &[&source(mpi)], &library, &[&as_library[..], &[&named]].concat());
         let found = format!("-Wl,-rpath,{}", folder.display());
         let build = |name: &str, flags: &[&str]| {
             let built = folder.join(name);

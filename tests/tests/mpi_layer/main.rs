@@ -394,16 +394,20 @@ fn settings_that_make_no_sense_are_named() {
 
 #[test]
 fn an_mpi_that_nobody_knows_is_left_alone() {
-    for name in ["libunknown.so", "libmpi.so.12"] {
-        for is_loaded in [false, true] {
-            let Some(run) = Mpi::unknown(name, is_loaded) else { return };
-            assert!(run.is_well, "{name} {is_loaded}: {}", run.output);
-            assert!(
-                run.output.contains("mgcomp does nothing: this MPI is neither"),
-                "{name} {is_loaded}: {}",
-                run.output
-            );
-        }
+    for (mpi, name, is_loaded) in [
+        ("unknown_mpi.c", "libunknown.so", false),
+        ("unknown_mpi.c", "libunknown.so", true),
+        ("unknown_mpi.c", "libmpi.so.12", false),
+        ("unknown_mpi.c", "libmpi.so.12", true),
+        ("unknown_bare_mpi.c", "libunknown.so", false),
+    ] {
+        let Some(run) = Mpi::unknown(mpi, name, is_loaded) else { return };
+        assert!(run.is_well, "{mpi} {name} {is_loaded}: {}", run.output);
+        assert!(
+            run.output.contains("mgcomp does nothing: this MPI is neither"),
+            "{mpi} {name} {is_loaded}: {}",
+            run.output
+        );
     }
 }
 
