@@ -15,8 +15,8 @@ const MOST_PARTS: usize = 4096;
 impl Node {
     /// How long parts of a message of `len` bytes to a peer are, and the window that they have, if that is of use.
     pub(crate) fn way_of_message(&self, peer: Rank, len: usize) -> (usize, Option<Window>) {
-        let (part_bytes, window) = self.board.ways.of_messages(peer, self.is_switched_off());
-        (part_bytes.max(len.div_ceil(MOST_PARTS).next_multiple_of(PART_STEP)), window)
+        let least = len.div_ceil(MOST_PARTS).next_multiple_of(PART_STEP);
+        self.board.ways.of_messages(peer, least, self.is_switched_off())
     }
 
     /// Sends `parts` as one message, of which nothing else comes between, within a window if there is one: done once all of it was received.

@@ -20,6 +20,8 @@ const UNKNOWN: u64 = u64::MAX;
 const LONGEST_WINDOW_NS: f64 = 2e6;
 /// A part waits for the link so many times as long as that takes for the window.
 const PATIENCE: f64 = 2.0;
+/// And as long as codecs may take for it, in nanoseconds.
+const CODING_NS: f64 = 2e5;
 /// Parts of a message are received, answered, and the answer waits behind what comes: so many of them are under way beside those ahead.
 const ANSWERED_PARTS: usize = 2;
 /// Shorter sends say nothing of what codecs make of longer ones.
@@ -78,21 +80,22 @@ impl Ways {
         self.ahead(self.part_bytes, held, ratio)
     }
 
-    /// How long parts of messages to a peer are, and the window that they have, if that is of use.
-    pub(super) fn of_messages(&self, peer: Rank, is_off: bool) -> (usize, Option<Window>) {
-        self.in_window(peer, is_off).map_or((MOST_PART_BYTES, None), |(part, window)| (part, Some(window)))
+    /// How long parts of messages to a peer are, `least` bytes or more, and the window that they have, if that is of use.
+    pub(super) fn of_messages(&self, peer: Rank, least: usize, is_off: bool) -> (usize, Option<Window>) {
+        let in_window = self.in_window(peer, least, is_off);
+        in_window.map_or((least.max(MOST_PART_BYTES), None), |(part, window)| (part, Some(window)))
     }
 
-    fn in_window(&self, peer: Rank, is_off: bool) -> Option<(usize, Window)> {
+    fn in_window(&self, peer: Rank, least: usize, is_off: bool) -> Option<(usize, Window)> {
         let (held, ratio) = self.held_and_ratio(peer, is_off)?;
         // Whoever receives them need not know how long they are: short where much of each is left, for each takes its time.
         let is_short = self.part_bytes as f64 * ratio < MOST_PART_BYTES as f64;
-        let part_bytes = if is_short { self.part_bytes } else { MOST_PART_BYTES };
+        let part_bytes = least.max(if is_short { self.part_bytes } else { MOST_PART_BYTES });
         let bytes = (self.ahead(part_bytes, held, ratio)? + ANSWERED_PARTS) * part_bytes;
         let byte_ps = self.byte_ps.get(peer.0 as usize)?.load(Ordering::Relaxed);
         let takes_ns = bytes as f64 / ratio * byte_ps as f64 / 1e3;
         (takes_ns <= LONGEST_WINDOW_NS).then(|| {
-            let patience = Duration::from_nanos((PATIENCE * takes_ns) as u64);
+            let patience = Duration::from_nanos((PATIENCE * takes_ns + CODING_NS) as u64);
             (part_bytes, Window { bytes: bytes as u64, patience })
         })
     }
@@ -204,16 +207,21 @@ mod tests {
     fn messages_have_windows_where_the_link_is_known_and_fast() {
         let ways = Ways::new(2, 192 << 10, 1);
         let none = (512 << 10, None);
-        let way = |is_off| ways.of_messages(Rank(1), is_off);
+        let way = |is_off| ways.of_messages(Rank(1), 0, is_off);
         assert_eq!(way(false), none, "nothing is known yet");
         // One part ahead and two that are answered, each of 196,608 bytes, of which one takes 0.8 ns.
         ways.note(Rank(1), Some(link(10.0, 20_000)));
-        let window = |bytes, nanos| Some(Window { bytes, patience: Duration::from_nanos(nanos) });
+        let window =
+            |bytes, nanos: u64| Some(Window { bytes, patience: Duration::from_nanos(nanos + 200_000) });
         assert_eq!(way(false), (192 << 10, window(589_824, 943_718)));
         // A quarter is left: two ahead for the codec, and of 25,000 bytes four times as many. Parts are so long that some are left.
         ways.sent(Rank(1), 60_000, 15_000);
         assert_eq!(way(false), (512 << 10, window(4 << 19, 838_860)));
         assert_eq!(way(true), (192 << 10, window(589_824, 943_718)), "nothing is left out");
+        // As many of longer ones.
+        assert_eq!(ways.of_messages(Rank(1), 256 << 10, true), (256 << 10, window(786_432, 1_258_291)));
+        assert_eq!(ways.of_messages(Rank(1), 1 << 20, true), (1 << 20, None), "those take the link too long");
+        assert_eq!(ways.of_messages(Rank(1), 1 << 20, false), (1 << 20, window(4 << 20, 1_677_721)));
         // It takes four times as long for as much, and for less no longer than 2 ms: 1,887,436 ns for 589,824 bytes, 471,859 for 147,456.
         ways.note(Rank(1), Some(link(2.5, 20_000)));
         assert_eq!(way(true), (192 << 10, window(589_824, 3_774_873)));
@@ -223,6 +231,6 @@ mod tests {
             ways.note(Rank(1), link);
             assert_eq!([way(false), way(true)], [none; 2]);
         }
-        assert_eq!(ways.of_messages(Rank(2), false), none);
+        assert_eq!(ways.of_messages(Rank(2), 0, false), none);
     }
 }

@@ -157,7 +157,7 @@ impl Session {
         let Some(piece) = self.requester.piece(id) else { return };
         (piece.stage, piece.encoded_by) = (Stage::AwaitingAck, Some(job));
         let (offset, length) = (piece.offset, piece.length);
-        if piece.lane == Lane::Tagged {
+        if piece.lane.is_tagged() {
             piece.stage = Stage::Held(algorithm, payload);
             return self.send_held();
         }

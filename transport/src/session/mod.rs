@@ -59,7 +59,7 @@ pub struct Session {
     phase: Phase,
     /// When the peer was last heard, or last began to owe something.
     heard: Instant,
-    /// The latest time that this side was told.
+    /// The latest time that this side was told, which it is not when codecs are done.
     now: Instant,
     requester: Requester,
     responder: Responder,

@@ -3,19 +3,23 @@
 use std::collections::HashMap;
 
 use super::error::Violation;
+use super::lanes::{Lane, left_to_others};
 use super::requester::TransferNumber;
-use crate::message::OfferId;
+use crate::message::{Limits, OfferId};
 
 /// Offers that the peer has not answered.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     open: HashMap<OfferId, Offered>,
+    /// How many of these are of operations of groups.
+    of_groups: usize,
     next: u32,
 }
 
 #[derive(Debug)]
 struct Offered {
     transfer: TransferNumber,
+    lane: Lane,
     /// Whether the offer has left.
     is_told: bool,
     /// Fetches that are not answered yet.
@@ -23,17 +27,20 @@ struct Offered {
 }
 
 impl Offers {
-    /// Takes in a send that is to be offered, unless so many are.
-    pub(super) fn open(&mut self, transfer: TransferNumber, most: u32) -> Option<OfferId> {
-        if self.open.len() >= most as usize {
+    /// Takes in a send that is to be offered, unless the peer takes no more offers, or what is left is for those of the other lane.
+    pub(super) fn open(&mut self, transfer: TransferNumber, lane: Lane, limits: Limits) -> Option<OfferId> {
+        let (most, all) = (limits.max_in_flight as usize, self.open.len());
+        let of_lane = if lane == Lane::Groups { self.of_groups } else { all - self.of_groups };
+        if all >= most || of_lane >= most - left_to_others(limits.max_in_flight).max(1) as usize {
             return None;
         }
+        self.of_groups += usize::from(lane == Lane::Groups);
         while self.open.contains_key(&OfferId(self.next)) {
             self.next = self.next.wrapping_add(1);
         }
         let offer = OfferId(self.next);
         self.next = self.next.wrapping_add(1);
-        self.open.insert(offer, Offered { transfer, is_told: false, fetches: 0 });
+        self.open.insert(offer, Offered { transfer, lane, is_told: false, fetches: 0 });
         Some(offer)
     }
 
@@ -74,9 +81,9 @@ impl Offers {
     /// [`Violation`] if there is none, or the peer is still owed bytes of it.
     pub(super) fn end(&mut self, offer: OfferId) -> Result<TransferNumber, Violation> {
         match self.open.get(&offer) {
-            Some(Offered { is_told: true, fetches: 0, transfer }) => {
-                let transfer = *transfer;
+            Some(&Offered { is_told: true, fetches: 0, transfer, lane }) => {
                 self.open.remove(&offer);
+                self.of_groups -= usize::from(lane == Lane::Groups);
                 Ok(transfer)
             }
             Some(Offered { is_told: true, .. }) => Err(Violation::OfferInUse(offer)),
@@ -86,6 +93,6 @@ impl Offers {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.of_groups == 0
     }
 }

@@ -56,10 +56,9 @@ impl Pace {
 
     /// One was received, or never will be.
     pub(super) fn end(&mut self, turn: Turn, length: u64) {
-        self.is_out_of_patience = false;
+        (self.waits_until, self.is_out_of_patience) = (None, false);
         if turn == self.turn {
             self.in_flight_bytes -= length;
-            self.waits_until = None;
         }
     }
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::action::JobId;
 use super::error::{TransferError, Violation};
-use super::lanes::{Lane, LaneState, lane_of, most_of};
+use super::lanes::{Lane, Lanes};
 use super::offers::Offers;
 use super::pace::{Pace, Turn};
 use super::request::{Completion, Owner, Request, RequestId};
@@ -107,9 +107,7 @@ enum Unsent {
 pub(super) struct Requester {
     transfers: BTreeMap<TransferNumber, Transfer>,
     next_transfer: TransferNumber,
-    /// Transfers with pieces yet to start, by lane, in the order of submission.
-    memory: LaneState,
-    tagged: LaneState,
+    lanes: Lanes,
     /// Whether it is the sends' turn.
     sends_next: bool,
     pieces: FxHashMap<MessageId, Piece>,
@@ -136,10 +134,10 @@ impl Requester {
 
     fn add(&mut self, owner: Owner, request: Request, fetches: Option<OfferId>) {
         let length = request.memory().capacity();
-        let lane = lane_of(&request);
+        let lane = Lane::of(&request);
         let number = self.next_transfer;
         self.next_transfer += 1;
-        self.lane(lane).queue(request.is_of_group()).push_back(number);
+        self.lanes.get(lane).waiting.push_back(number);
         let transfer = Transfer {
             owner,
             request,
@@ -156,7 +154,11 @@ impl Requester {
     /// The next piece that the peer's limits allow to start, with its request. Lanes take turns: where few
     /// requests may be in flight, a long read must not hold up sends either.
     pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32, now: Instant) -> Option<Started> {
-        let lanes = if self.sends_next { [Lane::Tagged, Lane::Memory] } else { [Lane::Memory, Lane::Tagged] };
+        let lanes = if self.sends_next {
+            [Lane::Groups, Lane::Tagged, Lane::Memory]
+        } else {
+            [Lane::Memory, Lane::Groups, Lane::Tagged]
+        };
         let started =
             lanes.into_iter().find_map(|lane| Some((lane, self.start_in(lane, limits, piece_bytes, now)?)));
         let (lane, piece) = started?;
@@ -165,13 +167,12 @@ impl Requester {
     }
 
     fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32, now: Instant) -> Option<Started> {
-        let number = self.lane(lane).next()?;
+        let number = *self.lanes.get(lane).waiting.front()?;
         let transfer = self.transfers.get(&number)?;
-        let is_of_group = transfer.request.is_of_group();
         let offset = transfer.next?;
         let most = match lane {
             Lane::Memory => longest_message(limits).min(u64::from(piece_bytes)),
-            Lane::Tagged => longest_message(limits),
+            Lane::Tagged | Lane::Groups => longest_message(limits),
         };
         let left = transfer.length - offset;
         let length = left.min(most) as u32;
@@ -179,8 +180,8 @@ impl Requester {
         if window.is_some_and(|window| !self.pace.may_begin(window, left, now)) {
             return None;
         }
-        if left > most && lane == Lane::Tagged || !self.has_room((lane, is_of_group), length, limits) {
-            return if lane == Lane::Tagged { self.start_offer((number, is_of_group), limits) } else { None };
+        if left > most && lane.is_tagged() || !self.lanes.has_room(lane, length, limits) {
+            return if lane.is_tagged() { self.start_offer(number, lane, limits) } else { None };
         }
         if self.in_flight() >= limits.max_in_flight {
             return None; // reads and writes will be answered, whatever the peer receives
@@ -193,17 +194,15 @@ impl Requester {
         let request = transfer.request.clone();
         let last = transfer.next.is_none();
 
-        let state = self.lane(lane);
-        state.in_flight += 1;
-        state.in_flight_bytes += u64::from(length);
+        self.lanes.enter(lane, length);
         if last {
-            state.queue(is_of_group).pop_front();
+            self.lanes.get(lane).waiting.pop_front();
         }
         let stage = match request {
             Request::Read { .. } | Request::Receive { .. } => Stage::AwaitingData,
             _ => Stage::Encoding,
         };
-        if lane == Lane::Tagged {
+        if lane.is_tagged() {
             self.unsent.push_back(Unsent::Send(id));
         }
         let turn = window.map(|_| self.pace.begin(length.into()));
@@ -214,15 +213,11 @@ impl Requester {
 
     /// Offers a send that cannot go out as it is: it is longer than the peer takes in one message, or what the peer
     /// takes unasked is used up. It holds up nobody then, whatever the peer receives next.
-    fn start_offer(
-        &mut self,
-        (number, is_of_group): (TransferNumber, bool),
-        limits: Limits,
-    ) -> Option<Started> {
-        let offer = self.offers.open(number, most_of(limits.max_in_flight, is_of_group))?;
+    fn start_offer(&mut self, number: TransferNumber, lane: Lane, limits: Limits) -> Option<Started> {
+        let offer = self.offers.open(number, lane, limits)?;
         let transfer = self.transfers.get_mut(&number)?;
         (transfer.next, transfer.in_flight) = (None, 1);
-        self.tagged.queue(is_of_group).pop_front();
+        self.lanes.get(lane).waiting.pop_front();
         self.unsent.push_back(Unsent::Offer(offer));
         Some(Started::Offer)
     }
@@ -230,22 +225,14 @@ impl Requester {
     /// Offers a send that has failed on its way out: the peer learns of it and fetches it, which may succeed, and if it does not, both
     /// sides know. False if the peer takes no more offers.
     pub(super) fn offer_instead(&mut self, id: MessageId, limits: Limits) -> bool {
-        let Some(number) = self.pieces.get(&id).map(|piece| piece.transfer) else { return false };
-        let Some(offer) = self.offers.open(number, limits.max_in_flight) else { return false };
+        let Some(&Piece { transfer, lane, .. }) = self.pieces.get(&id) else { return false };
+        let Some(offer) = self.offers.open(transfer, lane, limits) else { return false };
         if let Some(piece) = self.pieces.remove(&id) {
             self.leave_lane(&piece);
         }
         let place = self.unsent.iter_mut().find(|unsent| **unsent == Unsent::Send(id));
         place.into_iter().for_each(|place| *place = Unsent::Offer(offer));
         true
-    }
-
-    /// Whether a lane has room for one more transfer of `length` bytes. Sends leave half of the ids to reads and
-    /// writes.
-    fn has_room(&mut self, (lane, is_of_group): (Lane, bool), length: u32, limits: Limits) -> bool {
-        let most_sends = most_of(limits.max_in_flight.div_ceil(2), is_of_group);
-        let sends_fit = lane == Lane::Memory || self.tagged.in_flight < most_sends;
-        sends_fit && self.lane(lane).in_flight_bytes.saturating_add(u64::from(length)) <= limits.window_bytes
     }
 
     pub(super) fn piece(&mut self, id: MessageId) -> Option<&mut Piece> {
@@ -337,9 +324,7 @@ impl Requester {
 
     /// A piece of so many bytes is in flight no more.
     fn leave_lane(&mut self, &Piece { lane, length, turn, .. }: &Piece) {
-        let state = self.lane(lane);
-        state.in_flight -= 1;
-        state.in_flight_bytes -= u64::from(length);
+        self.lanes.leave(lane, length);
         if let Some(turn) = turn {
             self.pace.end(turn, length.into());
         }
@@ -353,8 +338,8 @@ impl Requester {
             transfer.failed.get_or_insert(error);
             if transfer.next.take().is_some() {
                 // What has not started never will.
-                let (lane, is_of_group) = (lane_of(&transfer.request), transfer.request.is_of_group());
-                self.lane(lane).queue(is_of_group).retain(|&waiting| waiting != number);
+                let lane = Lane::of(&transfer.request);
+                self.lanes.get(lane).waiting.retain(|&waiting| waiting != number);
             }
         }
         let transfer = self.transfers.get(&number)?;
@@ -434,8 +419,8 @@ impl Requester {
     /// Ends a transfer of which not all has started, or bytes are yet to come.
     fn end(&mut self, number: TransferNumber, error: &TransferError) -> Option<Ended> {
         let transfer = self.transfers.get_mut(&number)?;
-        let lane = lane_of(&transfer.request);
-        if lane == Lane::Tagged && transfer.next.is_none() {
+        let lane = Lane::of(&transfer.request);
+        if lane.is_tagged() && transfer.next.is_none() {
             return None; // it is leaving
         }
         transfer.in_flight += 1; // as if this were a piece that fails
@@ -459,14 +444,7 @@ impl Requester {
     }
 
     fn in_flight(&self) -> u32 {
-        self.memory.in_flight + self.tagged.in_flight + u32::from(self.probe.is_some())
-    }
-
-    fn lane(&mut self, lane: Lane) -> &mut LaneState {
-        match lane {
-            Lane::Memory => &mut self.memory,
-            Lane::Tagged => &mut self.tagged,
-        }
+        self.lanes.in_flight() + u32::from(self.probe.is_some())
     }
 
     fn free_id(&mut self) -> Option<MessageId> {
@@ -484,8 +462,7 @@ impl Requester {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        let lanes =
-            self.memory.is_idle() && self.tagged.is_idle() && self.unsent.is_empty() && self.offers.is_idle();
+        let lanes = self.lanes.is_idle() && self.unsent.is_empty() && self.offers.is_idle();
         lanes
             && self.pace.is_idle()
             && self.transfers.is_empty()

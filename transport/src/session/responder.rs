@@ -79,7 +79,7 @@ impl Responder {
     fn bytes(&mut self, lane: Lane) -> &mut u64 {
         match lane {
             Lane::Memory => &mut self.memory_bytes,
-            Lane::Tagged => &mut self.tagged_bytes,
+            Lane::Tagged | Lane::Groups => &mut self.tagged_bytes,
         }
     }
 

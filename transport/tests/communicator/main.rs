@@ -12,6 +12,7 @@ mod messages;
 mod moving;
 mod splitting;
 mod vanishing;
+mod windows;
 
 use std::thread;
 

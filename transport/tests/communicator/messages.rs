@@ -124,7 +124,7 @@ pub(super) fn messages_are_received_in_any_order(fabric: Fabric) {
 pub(super) fn messages_that_are_not_received_yet_hold_up_no_collective(fabric: Fabric) {
     const MESSAGES: u32 = 100;
     // Far fewer are taken before they are received, sent or offered.
-    let config = NodeConfig { limits: Limits { max_in_flight: 16, ..LIMITS }, ..config() };
+    let config = NodeConfig { limits: Limits { max_in_flight: 4, ..LIMITS }, ..config() };
     on_all_with(fabric, 2, "adaptive", &config, |world| {
         if world.rank() == 0 {
             let send = |tag| world.start_send(1, tag, &buffer_of(tag, 1000).all(), Element::U32).unwrap();

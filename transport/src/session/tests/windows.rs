@@ -115,7 +115,7 @@ fn a_message_that_nobody_receives_does_not_slow_the_next_ones() {
     received(&mut solo, last[0]);
     assert_eq!(leaving(&mut solo).len(), 1);
     unreceived.into_iter().for_each(|id| received(&mut solo, id));
-    assert_eq!(leaving(&mut solo), []);
+    assert_eq!(leaving(&mut solo), [], "but for patience, which these renew");
     received(&mut solo, last[1]);
     assert_eq!(leaving(&mut solo).len(), 1);
 }
@@ -135,23 +135,26 @@ fn operations_of_groups_do_not_wait_for_messages() {
 }
 
 #[test]
-fn messages_that_nobody_receives_leave_room_for_operations_of_groups() {
-    let limits = Limits { max_transfer_bytes: 10, window_bytes: 30, max_in_flight: 16 };
-    for seed in 0..20 {
-        let mut world = World::open(seed, limits);
-        let into: Vec<_> = (0..100).map(|_| zeroed(7)).collect();
-        (0..100).for_each(|n| world.submit(0, n, send(b"message", TAG)));
-        let place = zeroed(9);
-        world.submit(1, 100, receive(OF_GROUP, &place));
-        world.submit(0, 100, send(b"operation", OF_GROUP));
-        world.run();
-        assert_eq!(world.result(1, 100), Some(&Ok(9)), "seed {seed}");
-        assert_eq!(place.to_vec(), b"operation");
-        (0..100).for_each(|n| world.submit(1, n, receive(TAG, &into[n as usize])));
-        world.run();
-        assert!(into.iter().all(|into| into.to_vec() == b"message"));
-        (0..=100).for_each(|n| assert!(world.result(0, n).unwrap().is_ok()));
-        world.assert_idle();
+fn messages_and_operations_of_groups_leave_room_to_each_other() {
+    // What waits for receives is of one kind, and what these come after of the other.
+    for (waiting, first) in [(TAG, OF_GROUP), (OF_GROUP, TAG)] {
+        for (seed, max_in_flight) in (0..20).zip([2, 3, 4, 8, 9, 16, 40].into_iter().cycle()) {
+            let mut world =
+                World::open(seed, Limits { max_transfer_bytes: 10, window_bytes: 30, max_in_flight });
+            let into: Vec<_> = (0..100).map(|_| zeroed(7)).collect();
+            (0..100).for_each(|n| world.submit(0, n, send(b"waiting", waiting)));
+            let place = zeroed(5);
+            world.submit(1, 100, receive(first, &place));
+            world.submit(0, 100, send(b"first", first));
+            world.run();
+            assert_eq!(world.result(1, 100), Some(&Ok(5)), "{first:#x}, {max_in_flight} in flight");
+            assert_eq!(place.to_vec(), b"first");
+            (0..100).for_each(|n| world.submit(1, n, receive(waiting, &into[n as usize])));
+            world.run();
+            assert!(into.iter().all(|into| into.to_vec() == b"waiting"));
+            (0..=100).for_each(|n| assert!(world.result(0, n).unwrap().is_ok()));
+            world.assert_idle();
+        }
     }
 }
 
