@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mgcomp_transport::link::{LinkError, SendError};
+use mgcomp_transport::message::MAX_HEADER_LEN;
 
 use crate::codec::{ArgError, parse_bytes, parse_seconds};
 use crate::error::BenchError;
@@ -83,16 +84,19 @@ pub(crate) enum LinkBenchError {
 enum LengthError {
     #[error(transparent)]
     Bytes(#[from] ArgError),
-    #[error("a message has at most {} bytes, not {bytes}", u32::MAX)]
+    #[error("a message has at most {} bytes, not {bytes}", LONGEST_MESSAGE)]
     Message { bytes: usize },
     #[error("a ring has a power of two of bytes, from {} to {}, not {bytes}", RING_BYTES.start(), RING_BYTES.end())]
     Ring { bytes: u64 },
 }
 
+/// What links take, whose records have 32 bits for the length of a message with its header.
+const LONGEST_MESSAGE: usize = u32::MAX as usize - MAX_HEADER_LEN;
+
 /// A length that the header of a message can say.
 fn parse_message(text: &str) -> Result<usize, LengthError> {
     let bytes = parse_bytes(text)?;
-    if u32::try_from(bytes).is_ok() { Ok(bytes) } else { Err(LengthError::Message { bytes }) }
+    if bytes <= LONGEST_MESSAGE { Ok(bytes) } else { Err(LengthError::Message { bytes }) }
 }
 
 fn parse_ring(text: &str) -> Result<u64, LengthError> {
@@ -173,8 +177,8 @@ mod tests {
     #[test]
     fn messages_are_as_long_as_headers_can_say() {
         assert_eq!(parse_message("1G"), Ok(1 << 30));
-        assert_eq!(parse_message("4294967295"), Ok(u32::MAX as usize));
-        for (text, bytes) in [("4G", 4 << 30), ("5G", 5 << 30)] {
+        assert_eq!(parse_message(&LONGEST_MESSAGE.to_string()), Ok(LONGEST_MESSAGE));
+        for (text, bytes) in [("4294967295", (4 << 30) - 1), ("4G", 4 << 30), ("5G", 5 << 30)] {
             assert_eq!(parse_message(text), Err(LengthError::Message { bytes }));
         }
     }

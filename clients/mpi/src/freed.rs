@@ -47,10 +47,10 @@ pub(crate) fn while_freed<T>(layer: &Layer, comm: Comm, free: impl FnOnce() -> T
     // Nobody may free those that are always there, which MPI says.
     let is_one = ![constants.comm_null, constants.comm_world, constants.comm_self].contains(&comm);
     if is_one && constants.frees_late {
-        note(comm, false);
-        // What was there goes now, on all ranks in the same order.
-        if layer.mpi.set_attribute(comm, layer.keyval, nothing()).is_err() {
-            forget(comm);
+        // What was there goes now, on all ranks in the same order. Noted after that: where a call has failed that was to free it,
+        // what goes is this very attribute.
+        if layer.mpi.set_attribute(comm, layer.keyval, nothing()).is_ok() {
+            note(comm, false);
         }
     }
     let done = free();

@@ -69,7 +69,7 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: Stream, permit: OwnedSem
     // And whatever a user holds open without a word, others can.
     let Ok(place) = place(&node.looks.strangers, peer, caller) else {
         let why = format_args!(
-            "user {uid} has {MAX_STRANGERS} that have not said what they want, which is the most"
+            "user {uid} has {MAX_STRANGERS} that have not said what they want, or that nobody has looked at yet, which is the most"
         );
         return node.closed[2].closed(why);
     };

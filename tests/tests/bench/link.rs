@@ -33,7 +33,7 @@ fn messages_that_no_header_can_say_are_refused() {
     for (bytes, shown) in [("4G", "4294967296"), ("5G", "5368709120")] {
         let output = run(folder.path(), &["link", "--link", "loopback", "--bytes", bytes]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{bytes}");
-        let said = format!("a message has at most 4294967295 bytes, not {shown}");
+        let said = format!("a message has at most 4294967231 bytes, not {shown}");
         assert!(stderr(&output).contains(&said), "{}", stderr(&output));
     }
 }

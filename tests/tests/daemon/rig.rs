@@ -304,10 +304,20 @@ impl Exchange {
     }
 }
 
-/// Sends a process a signal by name.
+/// Sends a process a signal by name. One that is to stop takes nothing any more when this returns: its threads stop one by one.
 pub(crate) fn send_signal(name: &str, pid: u32) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
     assert!(sent.success());
+    if name == "STOP" {
+        until("all threads have stopped", || is_stopped(pid));
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads
+        .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")))
+        .all(|status| status.is_ok_and(|status| status.contains("State:\tT")))
 }
 
 /// Waits until something holds.

@@ -27,11 +27,15 @@ struct Offered {
 }
 
 impl Offers {
-    /// Takes in a send that is to be offered, unless the peer takes no more offers, or what is left is for those of the other lane.
+    /// Whether one more leaves enough to those of the other lane.
+    pub(super) fn leave_room(&self, lane: Lane, limits: Limits) -> bool {
+        let of_lane = if lane == Lane::Groups { self.of_groups } else { self.open.len() - self.of_groups };
+        (of_lane as u64) < u64::from(limits.max_in_flight - left_to_others(limits.max_in_flight).max(1))
+    }
+
+    /// Takes in a send that is to be offered, unless the peer takes no more offers.
     pub(super) fn open(&mut self, transfer: TransferNumber, lane: Lane, limits: Limits) -> Option<OfferId> {
-        let (most, all) = (limits.max_in_flight as usize, self.open.len());
-        let of_lane = if lane == Lane::Groups { self.of_groups } else { all - self.of_groups };
-        if all >= most || of_lane >= most - left_to_others(limits.max_in_flight).max(1) as usize {
+        if self.open.len() >= limits.max_in_flight as usize {
             return None;
         }
         self.of_groups += usize::from(lane == Lane::Groups);

@@ -214,6 +214,9 @@ impl Requester {
     /// Offers a send that cannot go out as it is: it is longer than the peer takes in one message, or what the peer
     /// takes unasked is used up. It holds up nobody then, whatever the peer receives next.
     fn start_offer(&mut self, number: TransferNumber, lane: Lane, limits: Limits) -> Option<Started> {
+        if !self.offers.leave_room(lane, limits) {
+            return None;
+        }
         let offer = self.offers.open(number, lane, limits)?;
         let transfer = self.transfers.get_mut(&number)?;
         (transfer.next, transfer.in_flight) = (None, 1);

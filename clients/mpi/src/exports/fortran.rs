@@ -1,7 +1,8 @@
 //! The same in Fortran, which hands everything over by address.
 //!
 //! Open MPI's own go straight to its `PMPI_` functions, so calls have to be met here; modules of Fortran 2008 call it by names
-//! that begin with `ompi_`, compilers write the others in four ways. MPICH's call `MPI_X`, which is here as well, so there is nothing to do but to pass them on.
+//! that begin with `ompi_`, compilers write the others in four ways. MPICH's call `MPI_X`, which is here as well, so there is nothing to do but to pass them on; but
+//! those of its module that free communicators go past that.
 //!
 //! Unsafe because programs call these. What they must keep is what MPI asks of them.
 #![allow(unsafe_code)]
