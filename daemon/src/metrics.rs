@@ -168,8 +168,7 @@ mod tests {
 
     use super::*;
     use crate::played::{Played, config};
-    use crate::processes::{Owner, Process, Processes};
-    use crate::settings::Scopes;
+    use crate::processes::{Process, Processes};
 
     /// What the page says now of a job's bytes to peer 1.
     fn sent(processes: &Processes, job: &str) -> Option<String> {
@@ -196,18 +195,14 @@ mod tests {
         for peer in peers {
             played.sends(peer, 1);
         }
-        let owner = Owner { uid, pid: 0, is_operator: false };
-        processes.adopt(played.page(), owner, &config(&folder), &Scopes::default()).unwrap()
+        played.is_adopted_by(processes, &config(&folder), (uid, false))
     }
 
     #[test]
     fn counters_do_not_fall_when_a_process_goes() {
         let folder = tempfile::tempdir().unwrap();
         let (processes, config) = (Processes::default(), config(&folder));
-        let adopt = |played: &Played| {
-            let owner = Owner { uid: 7, pid: 0, is_operator: true };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
-        };
+        let adopt = |played: &Played| played.is_adopted_by(&processes, &config, (7, true));
         let (mut one, mut two, mut other) = (Played::new("a", 0), Played::new("a", 0), Played::new("b", 0));
         let slot = one.sends(1, 1000);
         two.sends(1, 200);

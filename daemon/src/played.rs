@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use mgcomp_transport::control::{Identity, Page, Settings};
 use tempfile::TempDir;
 
 use crate::config::Config;
+use crate::processes::{Owner, Process, Processes};
+use crate::settings::Scopes;
 
 /// A page in the hands of whoever counts there.
 pub(crate) struct Played {
@@ -113,6 +116,16 @@ impl Played {
 
     fn word(&self, index: u64, value: u64) {
         self.file.write_all_at(&value.to_le_bytes(), index * 8).unwrap();
+    }
+
+    /// Hands its page over to a daemon, as a user with this number who is an operator or not.
+    pub(crate) fn is_adopted_by(
+        &self,
+        processes: &Processes,
+        config: &Config,
+        (uid, is_operator): (u32, bool),
+    ) -> Arc<Process> {
+        processes.adopt(self.page(), Owner { uid, pid: 0, is_operator }, config, &Scopes::default()).unwrap()
     }
 
     /// As the daemon sees it.

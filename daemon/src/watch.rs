@@ -218,7 +218,7 @@ fn stream(settings: &JobSettings, process: &ProcessView, slot: &SlotView) -> Row
 mod tests {
     use super::*;
     use crate::played::{Played, config};
-    use crate::processes::{Owner, Processes};
+    use crate::processes::Processes;
 
     #[test]
     fn an_answer_has_no_rows_without_end() {
@@ -229,8 +229,7 @@ mod tests {
             for peer in first..first + 1000 {
                 played.sends(peer, 1);
             }
-            let owner = Owner { uid: 7, pid: 0, is_operator: true };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
+            played.is_adopted_by(&processes, &config, (7, true));
         }
         let now = Snapshot::take(&processes);
         for (level, told, left_out) in
@@ -250,10 +249,7 @@ mod tests {
     fn what_comes_late_counts_from_then_on() {
         let folder = tempfile::tempdir().unwrap();
         let (processes, config) = (Processes::default(), config(&folder));
-        let adopt = |played: &Played| {
-            let owner = Owner { uid: 7, pid: 0, is_operator: true };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
-        };
+        let adopt = |played: &Played| played.is_adopted_by(&processes, &config, (7, true));
         let subject = Subject::of(WatchRequest::default()).unwrap();
         // Raw bytes in the interval and in all.
         let seen = |now: &Snapshot, before: &Snapshot| {
@@ -284,10 +280,7 @@ mod tests {
     fn what_is_looked_at_late_counts_from_then_on() {
         let folder = tempfile::tempdir().unwrap();
         let (processes, config) = (Processes::default(), config(&folder));
-        let adopt = |played: &Played| {
-            let owner = Owner { uid: 7, pid: 0, is_operator: false };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
-        };
+        let adopt = |played: &Played| played.is_adopted_by(&processes, &config, (7, false));
         // As many slots as are looked at of a user, and one more.
         let full: Vec<_> = (0..16).map(|_| adopt(&Played::full("full"))).collect();
         let mut late = Played::new("late", 0);

@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::played::{Played, config};
-    use crate::processes::{Owner, Processes};
+    use crate::processes::Processes;
     use crate::settings::Scope;
     use crate::snapshot::Snapshot;
 
@@ -279,10 +279,7 @@ mod tests {
     fn what_is_looked_at_late_is_brought() {
         let folder = tempfile::tempdir().unwrap();
         let (processes, config) = (Processes::default(), config(&folder));
-        let adopt = |played: &Played| {
-            let owner = Owner { uid: 7, pid: 0, is_operator: false };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
-        };
+        let adopt = |played: &Played| played.is_adopted_by(&processes, &config, (7, false));
         // As many slots as are looked at of a user, and some more.
         let full: Vec<_> = (0..16).map(|_| adopt(&Played::full("full"))).collect();
         let mut late = Played::new("late", 0);
