@@ -1,30 +1,13 @@
 /* Functions that a program has called when an attribute goes may use the communicator that is freed: nothing of that is left
    behind. */
-#include "collectives.h"
+#include "freed.h"
 
-enum { TIMES = 300, COUNT = 4096 };
-
-static int own[COUNT], all[COUNT * 16], counts[16], places[16], size;
-
-static void gather(MPI_Comm comm, int i) {
-  memset(all, 0, sizeof all);
-  MPI_Gatherv(own, COUNT, MPI_INT, all, counts, places, MPI_INT, i % size, comm);
-}
-
-static int freed;
-
-static int use(MPI_Comm comm, int key, void *value, void *extra) {
-  (void)key, (void)value, (void)extra;
-  gather(comm, freed++);
-  return MPI_SUCCESS;
-}
+enum { TIMES = 300 };
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int key;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (int j = 0; j < size; j++) counts[j] = COUNT, places[j] = COUNT * j;
-  for (int j = 0; j < COUNT; j++) own[j] = j / 100;
+  prepare();
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, use, &key, NULL);
   for (int i = 0; i < TIMES; i++) {
     MPI_Comm copy;

@@ -1,34 +1,14 @@
 /* A communicator that is freed may go only with the last request on it, and functions that a program has called then may use it
    still: on some ranks later than on others, before and after what the layer keeps there. A later one is what it was. */
-#include "collectives.h"
+#include "freed.h"
 
-enum { TIMES = 240, COUNT = 4096 };
-
-static int own[COUNT], all[COUNT * 16], counts[16], places[16], size;
-
-static void gather(MPI_Comm comm, int i) {
-  memset(all, 0, sizeof all);
-  MPI_Gatherv(own, COUNT, MPI_INT, all, counts, places, MPI_INT, i % size, comm);
-  int rank;
-  MPI_Comm_rank(comm, &rank);
-  for (int j = 0; rank == i % size && j < size; j++) same("gatherv", "all", all + COUNT * j, own, sizeof own);
-}
-
-static int freed;
-
-static int use(MPI_Comm comm, int key, void *value, void *extra) {
-  (void)key, (void)value, (void)extra;
-  gather(comm, freed++);
-  return MPI_SUCCESS;
-}
+enum { TIMES = 240 };
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int rank, keys[3], word;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (int j = 0; j < size; j++) counts[j] = COUNT, places[j] = COUNT * j;
-  for (int j = 0; j < COUNT; j++) own[j] = j / 100;
+  prepare();
   for (int j = 0; j < 3; j++) MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, use, &keys[j], NULL);
   for (int i = 0; i < TIMES; i++) {
     MPI_Comm copy;
