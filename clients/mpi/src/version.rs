@@ -4,7 +4,7 @@ use mgcomp_codecs::{AlgorithmSet, ElementSet, frame};
 use mgcomp_transport::attach::envelope;
 
 /// How ranks do things together; those of another version do them in another way.
-const PROTOCOL: u16 = 7;
+const PROTOCOL: u16 = 8;
 
 /// All that their messages are by.
 #[derive(Clone, Copy, Debug)]

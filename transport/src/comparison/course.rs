@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 const FELT: f64 = 1.5;
 const CLEAR: f64 = 1.15;
 pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
-/// The comparison after the next starts after so many times as many, and so many more at most: where
+/// The comparison after the next starts after about so many times as many, and so many more at most, a power of two: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
 const NOTHING: (u64, u64) = (2, 2048);
@@ -26,6 +26,10 @@ const OPEN: (u64, u64) = (2, 512);
 const NONE_OF_EACH: (u64, u64) = (2, 32);
 /// What is shorter than that before the next comparison is no rest.
 const SHORTEST_REST: u64 = 7;
+/// Not the very first is compared: all is cold then.
+const FIRST: u64 = 1;
+/// Of so many in a comparison, the first of which has a multiple of that before it, and [`FIRST`], half are raw.
+const FOUR: u64 = 4;
 /// Data is other data where it becomes so many times what it did, and so much of the raw bytes less.
 const LESS: f64 = 0.75;
 const LESS_OF_RAW: f64 = 0.05;
@@ -111,10 +115,9 @@ impl Raw {
 
 impl Default for Course {
     fn default() -> Self {
-        // Not the very first: all is cold then.
         Self {
             count: 0,
-            start: 1,
+            start: FIRST,
             contest: None,
             had_nothing: false,
             paid: false,
@@ -129,7 +132,7 @@ impl Course {
     /// How the next one goes.
     pub(crate) fn begin(&self) -> Way {
         match &self.contest {
-            Some(_) if is_raw(self.start, self.count - self.start) => Way::Raw(Raw::Timed),
+            Some(_) if is_raw(self.count) => Way::Raw(Raw::Timed),
             Some(_) => Way::TimedFree,
             None => self.beside(),
         }
@@ -200,7 +203,7 @@ impl Course {
     /// more is no chance. That compression pays is looked at twice before it counts for long: what comes first may be disturbed.
     pub(crate) fn hear_own(&mut self) {
         if self.had_nothing && self.wanted.is_some() {
-            self.start = self.start.min(self.count);
+            self.start = self.start.min(FIRST + (self.count - FIRST).next_multiple_of(FOUR));
         }
         if let Some(report) = self.report() {
             let no_chance = self.contest.as_ref().map_or(NoChance::NOTHING_IS, Contest::no_chance);
@@ -262,11 +265,13 @@ impl Course {
         }
     }
 
-    /// The comparison is over, or there is none.
+    /// The comparison is over, or there is none. The next one begins behind a round number: where two ranks judge by themselves whose times
+    /// depend on each other, as those of messages both ways do, they are to compare at the same time.
     fn rest(&mut self, (times, most): (u64, u64)) {
         (self.contest, self.wanted, self.had_nothing) = (None, None, false);
-        let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
-        self.start = self.count + more;
+        let next = self.count + (self.count * (times - 1)).clamp(SHORTEST_REST, most);
+        let step = most.min(1 << next.ilog2());
+        self.start = FIRST + (next + step / 2) / step * step;
     }
 }
 
@@ -276,12 +281,13 @@ fn is_long(raw_ns: u64, now_ns: u64) -> bool {
     raw_ns > nanos(if is_felt { LONGEST } else { LONGEST_UNFELT })
 }
 
-/// Whether the one with this place in the comparison that starts there is raw: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`,
-/// `raw`, `coded`, and so on. Of four the first and the third go different ways, and so do the second and the fourth, so half are raw, also of
-/// every second one.
-fn is_raw(start: u64, place: u64) -> bool {
+/// Whether the one with this number is raw in a comparison: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`, `raw`, `coded`, and so
+/// on. Of four the first and the third go different ways, and so do the second and the fourth, so half are raw, also of every second
+/// one. By the number alone, so ranks that have begun to compare sooner and later go the same way.
+fn is_raw(number: u64) -> bool {
     // The finalizer of SplitMix64: as good as chance, and the same on all ranks.
-    let mut mixed = (start << 8 | place >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = number.wrapping_sub(FIRST);
+    let mut mixed = (place / FOUR).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     let by_chance = mixed >> (32 + place % 2) & 1 == 1;

@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::{HeaderBytes, Invalid, Kind, Limits, MessageError, Rank, Secret, Status};
 
 /// The version of the protocol that this code speaks.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 
 /// A hello is no longer than this in any version: whoever waits for one need not take more.
 pub const MAX_HELLO_LEN: usize = 1024;

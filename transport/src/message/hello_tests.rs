@@ -30,7 +30,7 @@ pub(crate) fn any_hello() -> impl Strategy<Value = Hello> {
 const SECRET: [u8; 16] = [0, 17, 34, 51, 68, 85, 102, 119, 136, 153, 170, 187, 204, 221, 238, 255];
 
 const BYTES: [u8; 64] = [
-    0x50, 0x00, 0x00, 0x08, 0x4d, 0x47, 0x43, 0x57, // type, zero, status, version, magic
+    0x50, 0x00, 0x00, 0x09, 0x4d, 0x47, 0x43, 0x57, // type, zero, status, version, magic
     0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, // secret
     0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, // secret
     0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x04, // rank 2 of 4
@@ -72,7 +72,7 @@ fn bytes_are_those_of_the_layout() {
 #[test]
 fn a_refusal_is_its_status_and_zeroes() {
     let mut bytes = [0; 64];
-    bytes[..8].copy_from_slice(&[0x50, 8, 0, 8, 0x4d, 0x47, 0x43, 0x57]);
+    bytes[..8].copy_from_slice(&[0x50, 8, 0, 9, 0x4d, 0x47, 0x43, 0x57]);
     let hello = Hello::refusal(Status::WrongSecret);
     assert_eq!(*hello.encode(), bytes);
     assert_eq!(Header::parse(&bytes), Ok((Header::Hello(hello), 64)));
@@ -95,16 +95,16 @@ fn a_refusal_cannot_be_good() {
 
 #[test]
 fn another_version_is_told_apart_whatever_else_it_says() {
-    let error = MessageError::Version { got: 9 };
+    let error = MessageError::Version { got: 10 };
     assert_eq!(error.refusal_status(), Some(Status::WrongVersion));
-    let newer = with(2, &[0, 9]);
+    let newer = with(2, &[0, 10]);
     assert_eq!(Header::parse(&newer), Err(error.clone()));
     assert_eq!(Header::parse(&newer[..8]), Err(error.clone()));
     assert_eq!(Header::parse(&[&newer[..], &[0xff; 100]].concat()), Err(error.clone()));
     let mut strange = [0xff; 64];
-    strange[..8].copy_from_slice(&[0x5f, 0xff, 0, 9, 0x4d, 0x47, 0x43, 0x57]);
+    strange[..8].copy_from_slice(&[0x5f, 0xff, 0, 10, 0x4d, 0x47, 0x43, 0x57]);
     assert_eq!(Header::parse(&strange), Err(error));
-    for got in [0, 1, 2, 3, 4, 5, 6, 7] {
+    for got in [0, 1, 2, 3, 4, 5, 6, 7, 8] {
         assert_eq!(Header::parse(&with(2, &[0, got])), Err(MessageError::Version { got: got.into() }));
     }
 }
@@ -113,7 +113,7 @@ fn another_version_is_told_apart_whatever_else_it_says() {
 fn without_the_magic_nothing_else_counts() {
     let got = *b"MGCV";
     assert_invalid(&with(4, &got), Invalid::Magic { got });
-    assert_invalid(&with(2, &[0, 8, b'M', b'G', b'C', b'V']), Invalid::Magic { got });
+    assert_invalid(&with(2, &[0, 9, b'M', b'G', b'C', b'V']), Invalid::Magic { got });
     assert_invalid(&[0x50; 8], Invalid::Magic { got: [0x50; 4] });
 }
 

@@ -147,7 +147,7 @@ fn policies_are_not_asked_about_what_ranks_tell_each_other() {
     // Before each of them, what it is behind: one block and one report are one message each.
     let places = records.iter().enumerate().filter(|(_, record)| is_report(record)).map(|(place, _)| place);
     let behind: Vec<usize> = places.enumerate().map(|(reports, place)| place - reports).collect();
-    assert_eq!(behind, [1, 8, 16, 32]);
+    assert_eq!(behind, [1, 9, 17, 33]);
 }
 
 #[test]

@@ -198,7 +198,7 @@ pub(crate) fn record(message: &[u8]) -> Vec<u8> {
 
 /// The message with which a rank greets: the right secret, 64 MiB a transfer and everything else without bounds.
 pub(crate) fn greeting(rank: u32, ranks: u32) -> Vec<u8> {
-    let mut hello = vec![0x50, 0, 0, 8, b'M', b'G', b'C', b'W'];
+    let mut hello = vec![0x50, 0, 0, 9, b'M', b'G', b'C', b'W'];
     hello.extend(SECRET.bytes());
     hello.extend(rank.to_be_bytes());
     hello.extend(ranks.to_be_bytes());

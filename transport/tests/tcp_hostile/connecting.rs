@@ -53,7 +53,7 @@ fn meet(answer: impl FnOnce(&mut Raw)) -> SessionError {
 fn answers_that_are_no_greeting_end_the_session() {
     watched(|| {
         let mut refusal = vec![0; 64];
-        refusal[..8].copy_from_slice(&[0x50, 8, 0, 8, b'M', b'G', b'C', b'W']);
+        refusal[..8].copy_from_slice(&[0x50, 8, 0, 9, b'M', b'G', b'C', b'W']);
         assert_eq!(meet(|raw| raw.record(&refusal)), SessionError::Refused(Status::WrongSecret));
 
         // Whoever is there is another rank, or of another job.

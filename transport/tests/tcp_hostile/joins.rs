@@ -93,7 +93,7 @@ fn connections_that_do_not_belong_to_a_set_are_refused() {
             refused(&join((2, RANKS), (connection, connections), SET), 14);
         }
         let mut newer = good.clone();
-        newer[4] = 9;
+        newer[4] = 10;
         newer[8] ^= 1; // it is no member's, whose place would be gone
         refused(&newer, 7);
         [4, 6, 39].into_iter().for_each(|len| refused(&good[..len], 14));

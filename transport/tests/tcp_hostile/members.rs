@@ -23,7 +23,7 @@ pub(crate) fn join_with(job: &Bystanders, rank: u32, hello: &[u8]) -> Raw {
     let mut raw = Raw::connect(job.address);
     raw.record(hello);
     let greeting = raw.message();
-    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 8][..]));
+    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 9][..]));
     assert_eq!(greeting[24..28], [0; 4]); // rank 0
     wait_for(&job.nodes[0], Rank(rank), "a session", |state| state == "Open");
     raw

@@ -101,7 +101,7 @@ fn whoever_goes_in_the_middle_of_a_fetch_fails_the_request_alone() {
         let job = Bystanders::start();
         // A sender that is gone, and one that ends the session in good order.
         let mut goodbye = vec![0; 64];
-        goodbye[..8].copy_from_slice(&[0x50, 12, 0, 8, b'M', b'G', b'C', b'W']);
+        goodbye[..8].copy_from_slice(&[0x50, 12, 0, 9, b'M', b'G', b'C', b'W']);
         for (rank, last_words) in [(2, None), (3, Some(goodbye))] {
             let mut raw = join(&job, rank);
             raw.record(&offer(4, 3 << 20));

@@ -72,7 +72,7 @@ impl Raw {
     #[track_caller]
     pub(crate) fn expect_refusal(&mut self, status: u8) {
         let mut refusal = vec![0; 64];
-        refusal[..8].copy_from_slice(&[0x50, status, 0, 8, b'M', b'G', b'C', b'W']);
+        refusal[..8].copy_from_slice(&[0x50, status, 0, 9, b'M', b'G', b'C', b'W']);
         assert_eq!(self.hear(), Heard::Record(refusal));
         self.expect_end();
     }
@@ -105,7 +105,7 @@ pub(crate) fn record(message: &[u8]) -> Vec<u8> {
 
 /// A hello of this rank with the right secret, which takes 64 MiB a transfer and everything else without bounds.
 pub(crate) fn hello(rank: u32, ranks: u32) -> Vec<u8> {
-    let mut hello = vec![0x50, 0, 0, 8, b'M', b'G', b'C', b'W'];
+    let mut hello = vec![0x50, 0, 0, 9, b'M', b'G', b'C', b'W'];
     hello.extend(SECRET.bytes());
     hello.extend(rank.to_be_bytes());
     hello.extend(ranks.to_be_bytes());
@@ -119,7 +119,7 @@ pub(crate) fn hello(rank: u32, ranks: u32) -> Vec<u8> {
 
 /// The first message of connection `connection` of `connections`, of a set with this number.
 pub(crate) fn join((rank, ranks): (u32, u32), (connection, connections): (u8, u8), set: u64) -> Vec<u8> {
-    let mut join = vec![b'M', b'G', b'C', b'J', 8, 0, connections, connection];
+    let mut join = vec![b'M', b'G', b'C', b'J', 9, 0, connections, connection];
     join.extend(SECRET.bytes());
     join.extend(rank.to_le_bytes());
     join.extend(ranks.to_le_bytes());

@@ -79,8 +79,8 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             hello
         };
         refused(&of_version(1), 7); // an older version, and a newer one
-        refused(&of_version(9), 7);
-        refused(&[&of_version(9)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
+        refused(&of_version(10), 7);
+        refused(&[&of_version(10)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
         for byte in 8..24 {
             refused(&changed(byte, hello(2, RANKS)[byte] ^ 1), 8); // another secret
         }
@@ -105,7 +105,7 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             refused(message, 14);
         }
         let mut refusal = vec![0; 64];
-        refusal[..8].copy_from_slice(&[0x50, 12, 0, 8, b'M', b'G', b'C', b'W']);
+        refusal[..8].copy_from_slice(&[0x50, 12, 0, 9, b'M', b'G', b'C', b'W']);
         refused(&refusal, 14);
         job.check();
         assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));
@@ -119,7 +119,7 @@ fn a_member_of_another_version_is_not_waited_for() {
         let of = |rank: u32, is_join: bool| {
             let (mut first, at) =
                 if is_join { (join((rank, RANKS), (1, 3), 7), 4) } else { (hello(rank, RANKS), 3) };
-            first[at] = 9;
+            first[at] = 10;
             first
         };
         for is_join in [false, true] {
@@ -139,7 +139,7 @@ fn a_member_of_another_version_is_not_waited_for() {
             job.check();
             assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));
             refused(&of(2, is_join));
-            let end = "Link(OtherVersion { peer: Rank(2), theirs: 9, own: 8 })";
+            let end = "Link(OtherVersion { peer: Rank(2), theirs: 10, own: 9 })";
             wait_for(&job.nodes[0], Rank(2), end, |state| state.contains(end));
             job.check();
         }

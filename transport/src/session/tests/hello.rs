@@ -9,7 +9,7 @@ const ODD: Limits =
     Limits { max_transfer_bytes: 0x0102_0304, window_bytes: 0x0102_0304_0506_0708, max_in_flight: 0x1234 };
 
 fn refusal(code: u8) -> Vec<u8> {
-    let mut bytes = vec![0x50, code, 0, 8, b'M', b'G', b'C', b'W'];
+    let mut bytes = vec![0x50, code, 0, 9, b'M', b'G', b'C', b'W'];
     bytes.resize(64, 0);
     bytes
 }
@@ -17,7 +17,7 @@ fn refusal(code: u8) -> Vec<u8> {
 #[test]
 fn a_session_greets_at_once_and_says_nothing_more_before_it_is_greeted() {
     let mut solo = Solo::new(config(0, ODD));
-    let mut greeting = vec![0x50, 0, 0, 8, b'M', b'G', b'C', b'W'];
+    let mut greeting = vec![0x50, 0, 0, 9, b'M', b'G', b'C', b'W'];
     greeting.extend([0x5e; 16]);
     greeting.extend([0, 0, 0, 0, 0, 0, 0, 2]); // rank, ranks
     greeting.extend([1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x12, 0x34]);
@@ -65,7 +65,7 @@ fn another_rank_of_the_job_is_refused() {
 
 #[test]
 fn another_version_is_refused() {
-    for got in [1, 2, 3, 4, 5, 6, 7, 9] {
+    for got in [1, 2, 3, 4, 5, 6, 7, 8, 10] {
         let mut solo = Solo::new(config(0, WIDE));
         solo.sent.clear();
         let mut other = Header::Hello(Hello::Greeting(greeting(1, WIDE))).encode().to_vec();

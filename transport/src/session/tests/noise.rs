@@ -266,7 +266,7 @@ fn everything_may_be_called_at_any_time() {
             5 => target.solo.session.encoded(JobId(1000 + rng.below(9)), Err(Status::Internal)),
             6 => target.solo.session.decoded(JobId(1000 + rng.below(9)), Ok(()), DECODE_TIME),
             7 if rng.one_in(10) => target.solo.close(reason(rng)),
-            8 if rng.one_in(10) => target.solo.session.on_malformed(MessageError::Version { got: 9 }),
+            8 if rng.one_in(10) => target.solo.session.on_malformed(MessageError::Version { got: 10 }),
             9..15 => {
                 let message = target.message(rng);
                 target.solo.hear_bytes(&message);
