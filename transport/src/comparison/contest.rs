@@ -12,9 +12,10 @@ const SURE_STAGES: usize = STAGES.len() - 1;
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (FOUR, 1.15), (8, 1.05)];
 /// Of fewer, each may be disturbed.
 const FOUR: u64 = 4;
-/// Of what takes so long raw, that is a small part, and each raw one is felt: two are enough to say that compression pays, as four are
-/// of others.
-const LONG_NS: u64 = 50_000_000;
+/// Of what takes so long raw, that is a small part: two are enough to say that compression pays, as four are of others.
+const TWO_ARE_ENOUGH_NS: u64 = 10_000_000;
+/// Of what takes so long, each raw one is felt.
+const FELT_NS: u64 = 50_000_000;
 
 /// What was seen of a comparison so far.
 #[derive(Debug, Default)]
@@ -103,18 +104,18 @@ impl Contest {
         no_chance: NoChance,
     ) -> Verdict {
         let (raw, coded) = (raw_ns as f64, coded_ns as f64);
-        let count = if of_each >= 2 && raw_ns > LONG_NS { of_each.max(FOUR) } else { of_each };
+        let count = if of_each >= 2 && raw_ns > TWO_ARE_ENOUGH_NS { of_each.max(FOUR) } else { of_each };
         let factor = ENOUGH.iter().rev().find(|(enough, _)| count >= *enough).map(|(_, factor)| *factor);
         let [.., (all, _)] = ENOUGH;
         let pays = factor.is_some_and(|factor| coded * factor < raw);
         let is_slower = factor.is_some_and(|factor| coded > raw * factor) && of_each >= FOUR;
         let may_be_chance = pays && of_each >= FOUR && !no_chance.pays || is_slower && !no_chance.slower;
-        let (is_over, is_long) = (of_each >= all || self.stage + 1 >= SURE_STAGES, raw_ns > LONG_NS);
+        let (is_over, is_felt) = (of_each >= all || self.stage + 1 >= SURE_STAGES, raw_ns > FELT_NS);
         if pays && !may_be_chance {
             Verdict::Pays
         } else if is_slower && !may_be_chance {
             Verdict::Slower
-        } else if is_over && (!may_be_chance || is_long) || self.stage + 1 == STAGES.len() {
+        } else if is_over && (!may_be_chance || is_felt) || self.stage + 1 == STAGES.len() {
             Verdict::Open
         } else {
             self.stage += 1;
@@ -193,7 +194,7 @@ mod tests {
         let verdict = |raw_ns, coded_ns, of_each| {
             Contest::default().judge(Report { raw_ns, coded_ns, of_each }, NoChance::NOTHING_IS)
         };
-        for (raw_ms, expected) in [(60, Verdict::Pays), (50, Verdict::GoesOn)] {
+        for (raw_ms, expected) in [(12, Verdict::Pays), (10, Verdict::GoesOn)] {
             let raw_ns = raw_ms * 1_000_000;
             assert_eq!(verdict(raw_ns, raw_ns * 10 / 12, 2), expected, "{raw_ms} ms");
             assert_eq!(verdict(raw_ns, raw_ns * 10 / 11, 2), Verdict::GoesOn);

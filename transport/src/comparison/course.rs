@@ -17,19 +17,25 @@ const LONGEST: Duration = Duration::from_millis(50);
 const FELT: f64 = 1.5;
 const CLEAR: f64 = 1.15;
 pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
-/// The comparison after the next starts after about so many times as many, and so many more at most, a power of two: where
+/// The comparison after the next starts after about so many times as many, and so many more at most, a power of two, give or take half: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
 const NOTHING: (u64, u64) = (2, 2048);
 const OPEN: (u64, u64) = (2, 512);
 /// The same on a rank that judges by itself, where none was to be compressed any more once they were compared.
 const NONE_OF_EACH: (u64, u64) = (2, 32);
-/// What is shorter than that before the next comparison is no rest.
+/// What is shorter than that before the next comparison is no rest; but it may be rounded.
 const SHORTEST_REST: u64 = 7;
+/// Comparisons that are so many apart or more begin up to so many later than at a round number: else what comes again as often would look
+/// like all there is.
+const FAR_APART: u64 = 512;
+const LATER: u64 = FAR_APART / 2;
 /// Not the very first is compared: all is cold then.
 const FIRST: u64 = 1;
-/// Of so many in a comparison, the first of which has a multiple of that before it, and [`FIRST`], half are raw.
+/// Of so many in a comparison, the first of which has a multiple of that before it, and [`FIRST`], half are raw; and of twice as many
+/// as many at each place of four.
 const FOUR: u64 = 4;
+const EIGHT: u64 = 2 * FOUR;
 /// Data is other data where it becomes so many times what it did, and so much of the raw bytes less.
 const LESS: f64 = 0.75;
 const LESS_OF_RAW: f64 = 0.05;
@@ -199,7 +205,7 @@ impl Course {
         self.follow(Report::of_slowest(reports), None);
     }
 
-    /// One has ended, and this rank has no other to ask: so it compares as soon as there is anything, and what it finds of four of each and
+    /// One has ended, and this rank has no other to ask: so it compares with the next four once there is anything, and what it finds of four of each and
     /// more is no chance. That compression pays is looked at twice before it counts for long: what comes first may be disturbed.
     pub(crate) fn hear_own(&mut self) {
         if self.had_nothing && self.wanted.is_some() {
@@ -265,13 +271,15 @@ impl Course {
         }
     }
 
-    /// The comparison is over, or there is none. The next one begins behind a round number: where two ranks judge by themselves whose times
-    /// depend on each other, as those of messages both ways do, they are to compare at the same time.
+    /// The comparison is over, or there is none. The next one begins near a round number, and how near depends on that alone: where two ranks
+    /// judge by themselves whose times depend on each other, as those of messages both ways do, they are to compare at the same time.
     fn rest(&mut self, (times, most): (u64, u64)) {
         (self.contest, self.wanted, self.had_nothing) = (None, None, false);
         let next = self.count + (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         let step = most.min(1 << next.ilog2());
-        self.start = FIRST + (next + step / 2) / step * step;
+        let round = (next + step / 2) / step * step;
+        let later = if step >= FAR_APART { mix(round / FAR_APART) % LATER } else { 0 };
+        self.start = FIRST + round + later / EIGHT * EIGHT;
     }
 }
 
@@ -281,17 +289,22 @@ fn is_long(raw_ns: u64, now_ns: u64) -> bool {
     raw_ns > nanos(if is_felt { LONGEST } else { LONGEST_UNFELT })
 }
 
-/// Whether the one with this number is raw in a comparison: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`, `raw`, `coded`, and so
-/// on. Of four the first and the third go different ways, and so do the second and the fourth, so half are raw, also of every second
-/// one. By the number alone, so ranks that have begun to compare sooner and later go the same way.
+/// Whether the one with this number is raw in a comparison: of eight `raw`, `raw`, `coded`, `coded`, `coded`, `coded`, `raw`, `raw`, or `coded`,
+/// `raw`, `raw`, `coded`, `raw`, `coded`, `coded`, `raw`, and so on. Of four the first and the third go different ways, and so do the second and the
+/// fourth, so half are raw, also of every second one; the next four go the other ways, so half are of every fourth one, and neither way comes
+/// later. By the number alone, so ranks that have begun to compare sooner and later go the same way.
 fn is_raw(number: u64) -> bool {
-    // The finalizer of SplitMix64: as good as chance, and the same on all ranks.
     let place = number.wrapping_sub(FIRST);
-    let mut mixed = (place / FOUR).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let by_chance = mix(place / EIGHT + 1) >> (place % 2) & 1 == 1;
+    by_chance ^ (place & 2 != 0) ^ (place & 4 != 0)
+}
+
+/// The finalizer of SplitMix64: as good as chance, and the same on all ranks.
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let by_chance = mixed >> (32 + place % 2) & 1 == 1;
-    by_chance != (place & 2 == 2)
+    mixed >> 32
 }
 
 #[cfg(test)]

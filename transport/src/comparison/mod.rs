@@ -5,18 +5,18 @@
 //! times of the whole tell which way is better for those of the same kind and about the same length, until they are compared again.
 //! Only policies that go by predicted times are overruled, and what they do to learn something is left alone.
 //!
-//! * **No period**: of four in a row the first or the third is raw, and the second or the fourth, by chance. So what changes in turn, be
-//!   it data or policy, is not mistaken for a difference.
+//! * **No period**: of four in a row the first or the third is raw, and the second or the fourth, by chance, and of the next four the others. So what
+//!   changes in turn, be it data or policy, or becomes warm, is not mistaken for a difference.
 //! * **At the same time**: messages both ways take as long as the one that goes raw, for answers wait behind it. So ranks that judge by
-//!   themselves begin behind the same round numbers, and which one of four is raw is by its number alone: where both are at the same one, as
-//!   in an exchange, both go the same way.
+//!   themselves mostly begin at the same numbers, and which one of four is raw is by its number alone: where both are at the same one, as
+//!   in an exchange, both go the same way. Ranks that are not, as where one has bursts of more, see less of what compression gains.
 //! * **Judged** by eight of each way, by the mean of all but the slowest quarter, which something else has disturbed. They go raw
 //!   where compression takes a twentieth longer. What is clear is found sooner: by four of each where one way takes 1.15 times as
 //!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other, or 1.15 times and
-//!   more than 50 ms. Where one rank judges by itself, what is found of four and more has to be more than chance, too, and if that is all that is
+//!   more than 10 ms. Where one rank judges by itself, what is found of four and more has to be more than chance, too, and if that is all that is
 //!   missing there are up to 32 of each, unless they take more than 50 ms. What makes no difference stays as it was.
 //! * **Seldom**: where compression pays, the next comparison is after about eight times as many. Where there was nothing to compare ranks ask each
-//!   other ever more seldom; one that judges by itself compares as soon as there is something, and soon again where it has found for the first
+//!   other ever more seldom; one that judges by itself compares with the next four once there is something, and soon again where it has found for the first
 //!   time that compression pays. Those that are expected to take more than 50 ms raw are not compared: there codecs and link count for most, and a few raw ones would be felt. Up to 200 ms are, where that
 //!   is not half as long again as now, and the links alone do not clearly take longer for raw bytes. Nor are those of less than 16 KiB.
 //! * **Data that becomes another** is seen even so where the policy is asked all the same: where it expects a quarter less for some

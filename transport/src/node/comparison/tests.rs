@@ -23,7 +23,7 @@ const SLOWER: Reason = Reason::TransferSlower { coded_ns: 120_000, raw_ns: 100_0
 /// What one takes raw and otherwise, in microseconds.
 const RAW: u64 = 100;
 const CODED: u64 = 120;
-/// So many are enough to find that: three in a row show that there is something to compare, and and from the sixth on it is compared, by
+/// So many are enough to find that: three in a row show that there is something to compare, and from the sixth on it is compared, by
 /// four of each way.
 const FOUND: u64 = 13;
 
@@ -186,7 +186,7 @@ fn what_begins_beside_a_burst_is_none_of_it() {
 #[test]
 fn long_ones_that_never_count_are_not_raw_for_ever() {
     let mut bench = Bench::new();
-    (0..4).for_each(|_| _ = bench.write(FASTEST));
+    (0..6).for_each(|_| _ = bench.write(FASTEST));
     // Found to be worth a comparison, of which no burst counts: all of them take more than they are waited for.
     let mut under_way = VecDeque::new();
     let reasons: Vec<_> = (0..2000)
@@ -200,6 +200,7 @@ fn long_ones_that_never_count_are_not_raw_for_ever() {
             decision.reason
         })
         .collect();
+    assert!(reasons.contains(&Reason::TransferTimed), "{reasons:?}");
     assert!(reasons[200..].iter().all(|reason| *reason == FASTEST), "{reasons:?}");
 }
 
