@@ -65,7 +65,7 @@
 //! compare how long the whole takes, and members tell each other what they have seen. Those of a kind and of about one length (up to a
 //! quarter of a power of two apart) that take longer with compression go raw until they are compared again; decisions say so
 //! ([`Reason::CollectiveSlower`](mgcomp_selector::Reason::CollectiveSlower)). Comparisons come ever more seldom: from the second
-//! collective on, and then after twice as many as there were, 512 more at most; or eight times and 4096 where compression pays, and
+//! collective on, and then after about twice as many as there were, or about 512 more; or eight times and 4096 where compression pays, and
 //! twice and 2048 where there is nothing to compare.
 //! Compared are broadcasts, all-gathers, all-to-alls of equal blocks, reduce-scatters and all-reduces of 16 KiB and more that would not
 //! take more than 50 ms raw (200 where that is not half as long again, and links alone would not clearly take longer), with what they

@@ -12,7 +12,8 @@ const SURE_STAGES: usize = STAGES.len() - 1;
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (FOUR, 1.15), (8, 1.05)];
 /// Of fewer, each may be disturbed.
 const FOUR: u64 = 4;
-/// Of what takes so long raw, that is a small part: two are enough to say that compression pays, as four are of others.
+/// Of what takes so long raw, what disturbs it is a small part, and both raw ones or none would have to be disturbed: two are enough to say that
+/// compression pays, as four are of others.
 const TWO_ARE_ENOUGH_NS: u64 = 10_000_000;
 /// Of what takes so long, each raw one is felt.
 const FELT_NS: u64 = 50_000_000;

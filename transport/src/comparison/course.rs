@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 const FELT: f64 = 1.5;
 const CLEAR: f64 = 1.15;
 pub(crate) const LONGEST_UNFELT: Duration = Duration::from_millis(200);
-/// The comparison after the next starts after about so many times as many, and so many more at most, a power of two, give or take half: where
+/// The comparison after the next starts after about so many times as many, and about so many more at most, a power of two: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
 const NOTHING: (u64, u64) = (2, 2048);
@@ -26,16 +26,15 @@ const OPEN: (u64, u64) = (2, 512);
 const NONE_OF_EACH: (u64, u64) = (2, 32);
 /// What is shorter than that before the next comparison is no rest; but it may be rounded.
 const SHORTEST_REST: u64 = 7;
-/// Comparisons that are so many apart or more begin up to so many later than at a round number: else what comes again as often would look
-/// like all there is.
-const FAR_APART: u64 = 512;
-const LATER: u64 = FAR_APART / 2;
+/// Comparisons behind this number and multiples of it begin up to so many later than at one: else what comes again as often would look like all
+/// there is. With a whole comparison that is less than half of it, so that the next one is behind the next multiple, for all alike.
+const FAR: u64 = 512;
+const LATER: u64 = 192;
 /// Not the very first is compared: all is cold then.
 const FIRST: u64 = 1;
-/// Of so many in a comparison, the first of which has a multiple of that before it, and [`FIRST`], half are raw; and of twice as many
-/// as many at each place of four.
-const FOUR: u64 = 4;
-const EIGHT: u64 = 2 * FOUR;
+/// Of so many in a comparison, the first of which has a multiple of that before it, and [`FIRST`], half are raw, and half of those at each
+/// place of four.
+const EIGHT: u64 = 8;
 /// Data is other data where it becomes so many times what it did, and so much of the raw bytes less.
 const LESS: f64 = 0.75;
 const LESS_OF_RAW: f64 = 0.05;
@@ -205,11 +204,11 @@ impl Course {
         self.follow(Report::of_slowest(reports), None);
     }
 
-    /// One has ended, and this rank has no other to ask: so it compares with the next four once there is anything, and what it finds of four of each and
+    /// One has ended, and this rank has no other to ask: so it compares with the next eight once there is anything, and what it finds of four of each and
     /// more is no chance. That compression pays is looked at twice before it counts for long: what comes first may be disturbed.
     pub(crate) fn hear_own(&mut self) {
         if self.had_nothing && self.wanted.is_some() {
-            self.start = self.start.min(FIRST + (self.count - FIRST).next_multiple_of(FOUR));
+            self.start = self.start.min(FIRST + (self.count - FIRST).next_multiple_of(EIGHT));
         }
         if let Some(report) = self.report() {
             let no_chance = self.contest.as_ref().map_or(NoChance::NOTHING_IS, Contest::no_chance);
@@ -278,7 +277,7 @@ impl Course {
         let next = self.count + (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         let step = most.min(1 << next.ilog2());
         let round = (next + step / 2) / step * step;
-        let later = if step >= FAR_APART { mix(round / FAR_APART) % LATER } else { 0 };
+        let later = if step >= FAR { mix(round / FAR) % LATER } else { 0 };
         self.start = FIRST + round + later / EIGHT * EIGHT;
     }
 }

@@ -16,7 +16,7 @@
 //!   more than 10 ms. Where one rank judges by itself, what is found of four and more has to be more than chance, too, and if that is all that is
 //!   missing there are up to 32 of each, unless they take more than 50 ms. What makes no difference stays as it was.
 //! * **Seldom**: where compression pays, the next comparison is after about eight times as many. Where there was nothing to compare ranks ask each
-//!   other ever more seldom; one that judges by itself compares with the next four once there is something, and soon again where it has found for the first
+//!   other ever more seldom; one that judges by itself compares with the next eight once there is something, and soon again where it has found for the first
 //!   time that compression pays. Those that are expected to take more than 50 ms raw are not compared: there codecs and link count for most, and a few raw ones would be felt. Up to 200 ms are, where that
 //!   is not half as long again as now, and the links alone do not clearly take longer for raw bytes. Nor are those of less than 16 KiB.
 //! * **Data that becomes another** is seen even so where the policy is asked all the same: where it expects a quarter less for some

@@ -41,13 +41,13 @@ fn comparisons(course: &mut Course, until: u64, times: (u64, u64)) -> Vec<(u64, 
     found
 }
 
-/// Asserts that comparisons have started behind these round numbers: those that are far from the one before up to 256 later, by eights.
+/// Asserts that comparisons have started behind these round numbers: those behind 512 and more up to 192 later, by eights.
 fn assert_starts(starts: impl Iterator<Item = u64>, rounds: &[u64]) {
     let starts: Vec<_> = starts.collect();
     assert_eq!(starts.len(), rounds.len(), "{starts:?}");
     for (start, round) in starts.iter().zip(rounds) {
         let later = start - 1 - round;
-        assert!(later % 8 == 0 && later < if *round < 512 { 1 } else { 256 }, "{starts:?}");
+        assert!(later % 8 == 0 && later < if *round < 512 { 1 } else { 192 }, "{starts:?}");
     }
     let far: Vec<_> = starts.iter().zip(rounds).filter(|(_, round)| **round >= 512).collect();
     assert!(
@@ -212,11 +212,16 @@ fn what_changes_in_turn_is_no_difference() {
     }
     // Nor is what takes longer at some places of four, and as long either way.
     for places in 1..15u32 {
-        let mut course = Course::default();
+        let (mut course, mut alone) = (Course::default(), Course::default());
         for number in 0..5000 {
             let took = if places >> (number % 4) & 1 == 1 { 100 } else { 60 };
             let way = one(&mut course, (took, took), HALF);
             assert!(!matches!(way, Way::Raw(Raw::Slower { .. })), "{places:04b}: {number}");
+            let took = Duration::from_micros(took);
+            let way = alone.begin();
+            alone.end(way, took, if number < 3 { NOTHING_WANTED } else { HALF });
+            alone.hear_own();
+            assert!(!matches!(way, Way::Raw(Raw::Slower { .. })), "alone, {places:04b}: {number}");
         }
     }
     // Every second one is none that the policy would compress.
@@ -313,6 +318,25 @@ fn what_becomes_warm_is_no_difference() {
             let way = one(&mut course, (took, took), HALF);
             assert!(!matches!(way, Way::Raw(Raw::Slower { .. })), "{settles}: {number}");
         }
+    }
+}
+
+#[test]
+fn comparisons_of_any_length_are_followed_by_the_same_one() {
+    for rest in [PAYS, NOTHING, OPEN] {
+        let (mut starts, mut start) = (Vec::new(), 1 + 4096);
+        for _ in 0..500 {
+            let next = [0, 2, 4, 8, 16, 32, 64].map(|more| {
+                let mut course = Course { count: start + more, ..Course::default() };
+                course.rest(rest);
+                course.start
+            });
+            assert_eq!(next, [next[0]; 7], "{rest:?} {start}");
+            assert!(next[0] > start + 64);
+            start = next[0];
+            starts.push(start);
+        }
+        assert_eq!(starts.last().unwrap() / rest.1, 4096 / rest.1 + 500, "{rest:?}: none is left out");
     }
 }
 

@@ -23,9 +23,9 @@ const SLOWER: Reason = Reason::TransferSlower { coded_ns: 120_000, raw_ns: 100_0
 /// What one takes raw and otherwise, in microseconds.
 const RAW: u64 = 100;
 const CODED: u64 = 120;
-/// So many are enough to find that: three in a row show that there is something to compare, and from the sixth on it is compared, by
+/// So many are enough to find that: three in a row show that there is something to compare, and from the tenth on it is compared, by
 /// four of each way.
-const FOUND: u64 = 13;
+const FOUND: u64 = 17;
 
 fn decision(algorithm: Algorithm, reason: Reason) -> Decision {
     Decision { algorithm, reason, predicted_bits: Some(4 * BYTES), predicted_ns: None, charged: None }
@@ -105,7 +105,7 @@ fn writes_that_take_longer_compressed_go_raw() {
     let mut bench = Bench::new();
     let reasons: Vec<Reason> = (0..FOUND).map(|_| bench.write(FASTEST)).collect();
     assert_eq!(reasons.iter().filter(|reason| **reason == Reason::TransferTimed).count(), 4);
-    assert_eq!(reasons.iter().filter(|reason| **reason == FASTEST).count(), 9);
+    assert_eq!(reasons.iter().filter(|reason| **reason == FASTEST).count(), 13);
     assert_eq!(bench.write(FASTEST), SLOWER);
     // What is to be learned is learned all the same.
     let trial = Reason::Trial { predicted_ns: 3, raw_ns: 2 };
@@ -186,7 +186,7 @@ fn what_begins_beside_a_burst_is_none_of_it() {
 #[test]
 fn long_ones_that_never_count_are_not_raw_for_ever() {
     let mut bench = Bench::new();
-    (0..6).for_each(|_| _ = bench.write(FASTEST));
+    (0..10).for_each(|_| _ = bench.write(FASTEST));
     // Found to be worth a comparison, of which no burst counts: all of them take more than they are waited for.
     let mut under_way = VecDeque::new();
     let reasons: Vec<_> = (0..2000)
