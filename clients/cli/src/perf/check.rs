@@ -77,7 +77,10 @@ impl<'a> Expected<'a> {
     pub(super) fn wrong(&self, goes_on: GoesOn<'_>) -> Result<u64, PerfError> {
         let mut before = 0;
         let mut wrong = 0;
-        let (mut steps, mut scratch) = (Steps::default(), vec![0; STEP_BYTES]);
+        // None where nothing is worked out: the next operation is to find its own memory in the caches.
+        let longest = self.pieces.iter().map(|(piece, _)| piece.at.len()).max().unwrap_or_default();
+        let scratch_bytes = if self.kept.is_some() { 0 } else { longest.min(STEP_BYTES) };
+        let (mut steps, mut scratch) = (Steps::default(), vec![0; scratch_bytes]);
         for (Piece { at, origin, .. }, place) in &self.pieces {
             for (start, part) in place.parts(PART_BYTES) {
                 part.look(|offset, found| {
