@@ -1,16 +1,16 @@
 //! What processes have counted that are gone.
 //!
-//! A counter of a job and peer is a sum over the job's processes. It must not fall when one of them goes: whoever reckons rates
-//! takes that for a new start, and all that is left for an increase. So what went is kept, for as long as the job has a process
-//! here; with the last one its counters end, which is no fall. At most [`MOST_PAIRS`] pairs of job and peer are kept. Beyond
-//! that the job with the most of them is forgotten, and its counters fall once.
+//! A counter of a user's job and a peer is a sum over the job's processes. It must not fall when one of them goes: whoever
+//! reckons rates takes that for a new start, and all that is left for an increase. So what went is kept, for as long as the user
+//! has a process of the job here; with the last one its counters end, which is no fall. At most [`MOST_PAIRS`] pairs of job and
+//! peer are kept. Beyond that, of the user with the most of them the job with the most is forgotten, and its counters fall once.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use mgcomp_transport::control::{SlotKind, SlotView};
 
-use crate::snapshot::Totals;
+use crate::snapshot::{JobOf, Totals};
 
 /// Pairs of job and peer that are kept, some 400 bytes each.
 const MOST_PAIRS: usize = 16_384;
@@ -28,11 +28,13 @@ pub(crate) enum Whom {
     Other,
 }
 
-/// Sums over processes that are gone, by job and what was on the other side.
+/// Sums over processes that are gone, by user, job and what was on the other side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
-    jobs: BTreeMap<String, BTreeMap<Whom, Kept>>,
+    users: BTreeMap<u32, Jobs>,
 }
+
+type Jobs = BTreeMap<String, BTreeMap<Whom, Kept>>;
 
 /// What is kept of a pair, and the user against whose bounds it counts: that of the first process that had it.
 #[derive(Clone, Debug)]
@@ -45,37 +47,49 @@ impl Gone {
     /// Keeps what a process of `job` has counted, whose user is bounded if there is one here.
     pub(crate) fn add<'a>(
         &mut self,
-        job: &str,
+        JobOf { job, uid }: JobOf<'_>,
         bounded: Option<u32>,
         slots: impl Iterator<Item = &'a SlotView>,
     ) {
-        let peers = self.jobs.entry(job.to_owned()).or_default();
+        let peers = self.users.entry(uid).or_default().entry(job.to_owned()).or_default();
         for slot in slots {
             let kept = peers.entry(Whom::of(slot));
             let kept = kept.or_insert_with(|| Kept { bounded, totals: Totals::default() });
             kept.totals.add(slot, None);
         }
-        while self.jobs.values().map(BTreeMap::len).sum::<usize>() > MOST_PAIRS {
-            let largest = self.jobs.iter().max_by_key(|(_, peers)| peers.len());
+        while self.users.values().map(pairs).sum::<usize>() > MOST_PAIRS {
+            let Some((&uid, jobs)) = self.users.iter().max_by_key(|(_, jobs)| pairs(jobs)) else { return };
+            let largest = jobs.iter().max_by_key(|(_, peers)| peers.len());
             let Some(largest) = largest.map(|(job, _)| job.clone()) else { return };
-            tracing::warn!(job = largest, "what its processes have counted that are gone is forgotten");
-            self.forget(&largest);
+            tracing::warn!(job = largest, uid, "what its processes have counted that are gone is forgotten");
+            self.forget(JobOf { job: &largest, uid });
         }
     }
 
-    /// Keeps nothing of `job` any more.
-    pub(crate) fn forget(&mut self, job: &str) {
-        self.jobs.remove(job);
+    /// Keeps nothing of a job any more.
+    pub(crate) fn forget(&mut self, JobOf { job, uid }: JobOf<'_>) {
+        if let Some(jobs) = self.users.get_mut(&uid) {
+            jobs.remove(job);
+            if jobs.is_empty() {
+                self.users.remove(&uid);
+            }
+        }
     }
 
     /// Job, what was on the other side, the user who is bounded, and what was counted.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Whom, Option<u32>, &Totals)> {
-        let peers = |(job, peers)| {
-            let (job, peers): (&String, &BTreeMap<Whom, Kept>) = (job, peers);
-            peers.iter().map(move |(whom, kept)| (job.as_str(), *whom, kept.bounded, &kept.totals))
-        };
-        self.jobs.iter().flat_map(peers)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobOf<'_>, Whom, Option<u32>, &Totals)> {
+        let jobs =
+            self.users.iter().flat_map(|(uid, jobs)| jobs.iter().map(|(job, peers)| (*uid, job, peers)));
+        jobs.flat_map(|(uid, job, peers)| {
+            let of = JobOf { job, uid };
+            peers.iter().map(move |(whom, kept)| (of, *whom, kept.bounded, &kept.totals))
+        })
     }
+}
+
+/// Of all of a user's jobs together.
+fn pairs(jobs: &Jobs) -> usize {
+    jobs.values().map(BTreeMap::len).sum()
 }
 
 impl Whom {
@@ -104,20 +118,51 @@ mod tests {
     use crate::played::Played;
     use crate::snapshot::{counting, slots_of};
 
+    /// A process of a job that has sent to these peers is gone.
+    fn goes(gone: &mut Gone, of: JobOf<'_>, peers: std::ops::Range<u32>) {
+        let mut played = Played::new(of.job, 0);
+        for peer in peers {
+            played.sends(peer, 1);
+        }
+        let page = played.page();
+        let slots = slots_of(&page, page.used());
+        gone.add(of, None, counting(&slots).map(|(_, slot)| slot));
+    }
+
+    /// How many pairs are kept of each job.
+    fn kept(gone: &Gone) -> BTreeMap<(u32, String), usize> {
+        let mut kept = BTreeMap::new();
+        gone.iter().for_each(|(of, ..)| *kept.entry((of.uid, of.job.to_owned())).or_default() += 1);
+        kept
+    }
+
+    #[test]
+    fn the_user_with_the_most_pairs_loses_some_first() {
+        let mut gone = Gone::default();
+        goes(&mut gone, JobOf { job: "a", uid: 7 }, 0..500);
+        for job in 0..1600 {
+            goes(&mut gone, JobOf { job: &format!("b{job}"), uid: 8 }, 0..10);
+        }
+        let kept = kept(&gone);
+        assert_eq!(
+            kept[&(7, "a".to_owned())],
+            500,
+            "it is the largest job, but not of the user with the most"
+        );
+        // 500 + 16,000 are 116 too many: twelve jobs of ten are gone.
+        assert_eq!(kept.len(), 1 + 1600 - 12);
+        gone.forget(JobOf { job: "a", uid: 8 });
+        assert_eq!(gone.iter().filter(|(of, ..)| of.uid == 7).count(), 500, "another one's");
+        gone.forget(JobOf { job: "a", uid: 7 });
+        assert_eq!(gone.users.len(), 1);
+    }
+
     #[test]
     fn the_job_with_the_most_pairs_is_forgotten_first() {
         let mut gone = Gone::default();
         let mut add = |job: &str, peers: std::ops::Range<u32>| {
-            let mut played = Played::new(job, 0);
-            for peer in peers {
-                played.sends(peer, 1);
-            }
-            let page = played.page();
-            let slots = slots_of(&page, page.used());
-            gone.add(job, None, counting(&slots).map(|(_, slot)| slot));
-            let mut kept = BTreeMap::<String, usize>::new();
-            gone.iter().for_each(|(job, ..)| *kept.entry(job.to_owned()).or_default() += 1);
-            kept.into_iter().collect::<Vec<_>>()
+            goes(&mut gone, JobOf { job, uid: 7 }, peers);
+            kept(&gone).into_iter().map(|((_, job), count)| (job, count)).collect::<Vec<_>>()
         };
         let kept = |pairs: &[(&str, usize)]| {
             pairs.iter().map(|(job, count)| ((*job).to_owned(), *count)).collect::<Vec<_>>()

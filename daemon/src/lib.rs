@@ -41,6 +41,7 @@ mod notify;
 #[cfg(test)]
 mod played;
 mod processes;
+mod rows;
 mod service;
 mod settings;
 mod snapshot;

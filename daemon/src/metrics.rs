@@ -1,7 +1,7 @@
-//! The page for Prometheus: counters of every job and peer, and how the daemon does.
+//! The page for Prometheus: counters of every user's jobs and their peers, and how the daemon does.
 //!
-//! Counters of a job are of all of its processes that were seen, also of those that are [gone](crate::gone). They end with
-//! the job's last process here. Not all pairs of job and peer are [told](crate::told) one by one; what is of further ones is under
+//! Counters of a job are of all of its user's processes that were seen, also of those that are [gone](crate::gone). They end with
+//! the last one here. Whoever has a job of the same name has counters of his own, or they could spoil each other's. Not all pairs of job and peer are [told](crate::told) one by one; what is of further ones is under
 //! the peer `other`, with the streams that have no slot of their own.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,14 @@ use mgcomp_codecs::Algorithm;
 
 use crate::gone::Whom;
 use crate::node::Node;
-use crate::snapshot::{Snapshot, Totals};
+use crate::snapshot::{JobOf, Snapshot, Totals};
 use crate::told::Told;
 
 /// How old the numbers may be.
 const AGE: Duration = Duration::from_millis(200);
+
+/// What was counted, by whose it is.
+type Pairs<'a> = BTreeMap<(JobOf<'a>, Whom), Totals>;
 
 /// Name, help and value of a counter of a job and peer.
 type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -50,34 +53,34 @@ pub(crate) async fn page(node: &Node) -> String {
 
 /// What the processes of each job say.
 fn jobs(page: &mut String, snapshot: &Snapshot, told: &mut Told) {
-    let mut peers = BTreeMap::<(&str, Whom), Totals>::new();
-    let jobs = snapshot.jobs();
-    told.begin(|job| jobs.contains_key(job));
-    for (job, of_job) in &jobs {
+    let mut pairs = Pairs::new();
+    let jobs = snapshot.jobs_of_users();
+    told.begin(|of| jobs.contains_key(&of));
+    for (&of, of_job) in &jobs {
         for process in of_job {
             for (slot, _) in process.slots(None) {
-                let whom = told.whom(job, Whom::of(slot), process.who.bounded());
-                peers.entry((*job, whom)).or_default().add(slot, None);
+                let whom = told.whom(of, Whom::of(slot), process.who.bounded());
+                pairs.entry((of, whom)).or_default().add(slot, None);
             }
         }
     }
-    for (job, whom, bounded, counted) in snapshot.gone.iter() {
-        peers.entry((job, told.whom(job, whom, bounded))).or_default().add_counts(counted);
+    for (of, whom, bounded, counted) in snapshot.gone.iter() {
+        pairs.entry((of, told.whom(of, whom, bounded))).or_default().add_counts(counted);
     }
     told.end();
-    head(page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
-    for (job, of_job) in &jobs {
-        line(page, "mgcomp_job_processes", &[("job", job)], of_job.len() as f64);
+    head(page, "mgcomp_job_processes", "gauge", "A user's processes of a job on this node.");
+    for (JobOf { job, uid }, of_job) in &jobs {
+        let labels = [("job", *job), ("uid", &uid.to_string())];
+        line(page, "mgcomp_job_processes", &labels, of_job.len() as f64);
     }
-    algorithms(page, &peers);
+    algorithms(page, &pairs);
     for (name, help, value) in COUNTERS {
         head(page, name, "counter", help);
-        for ((job, peer), totals) in &peers {
-            let peer = peer.to_string();
-            line(page, name, &[("job", job), ("peer", &peer)], value(totals));
+        for (pair, totals) in &pairs {
+            line_of(page, name, *pair, None, value(totals));
         }
     }
-    gauges(page, &peers);
+    gauges(page, &pairs);
 }
 
 fn daemon(page: &mut String, node: &Node) {
@@ -114,7 +117,7 @@ fn daemon(page: &mut String, node: &Node) {
 }
 
 /// What each algorithm carried.
-fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
+fn algorithms(page: &mut String, pairs: &Pairs<'_>) {
     type Value = fn(&mgcomp_transport::control::Count) -> u64;
     let counters: [(&str, &str, Value); 3] = [
         ("mgcomp_transfers_total", "Payloads sent.", |count| count.transfers),
@@ -123,12 +126,10 @@ fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
     ];
     for (name, help, value) in counters {
         head(page, name, "counter", help);
-        for ((job, peer), totals) in peers {
-            let peer = peer.to_string();
+        for (pair, totals) in pairs {
             for (algorithm, count) in Algorithm::ALL.into_iter().zip(&totals.algorithms) {
                 if count.transfers > 0 {
-                    let labels = [("job", *job), ("peer", &peer), ("algorithm", algorithm.name())];
-                    line(page, name, &labels, value(count) as f64);
+                    line_of(page, name, *pair, Some(algorithm), value(count) as f64);
                 }
             }
         }
@@ -136,23 +137,35 @@ fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
 }
 
 /// What can fall.
-fn gauges(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
+fn gauges(page: &mut String, pairs: &Pairs<'_>) {
     head(page, "mgcomp_saved_seconds", "gauge", "Time that compression saved, estimated; negative = lost.");
-    for ((job, peer), totals) in peers {
-        let peer = peer.to_string();
-        line(page, "mgcomp_saved_seconds", &[("job", job), ("peer", &peer)], totals.saved_ns as f64 / 1e9);
+    for (pair, totals) in pairs {
+        line_of(page, "mgcomp_saved_seconds", *pair, None, totals.saved_ns as f64 / 1e9);
     }
     head(page, "mgcomp_link_bits_per_second", "gauge", "Rate of the link, as policies know it.");
-    for ((job, peer), totals) in peers {
+    for (pair, totals) in pairs {
         if let Some(gbps) = totals.link_gbps() {
-            let peer = peer.to_string();
-            line(page, "mgcomp_link_bits_per_second", &[("job", job), ("peer", &peer)], gbps * 1e9);
+            line_of(page, "mgcomp_link_bits_per_second", *pair, None, gbps * 1e9);
         }
     }
 }
 
 fn head(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// What is of a pair, and of an algorithm if it is of one.
+fn line_of(
+    page: &mut String,
+    name: &str,
+    (JobOf { job, uid }, whom): (JobOf<'_>, Whom),
+    algorithm: Option<Algorithm>,
+    value: f64,
+) {
+    let (uid, peer) = (uid.to_string(), whom.to_string());
+    let mut labels = vec![("job", job), ("uid", &uid), ("peer", &peer)];
+    labels.extend(algorithm.map(|algorithm| ("algorithm", algorithm.name())));
+    line(page, name, &labels, value);
 }
 
 fn line(page: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
@@ -170,20 +183,27 @@ mod tests {
     use crate::played::{Played, config};
     use crate::processes::{Process, Processes};
 
-    /// What the page says now of a job's bytes to peer 1.
+    /// What the page says now of the bytes of a job of user 7 to peer 1.
     fn sent(processes: &Processes, job: &str) -> Option<String> {
         let sent = all_sent(processes, &mut Told::default());
-        sent.get(&(job.to_owned(), "1".to_owned())).map(u64::to_string)
+        sent.get(&pair(job, 7, "1")).map(u64::to_string)
+    }
+
+    type Pair = (String, String, String);
+
+    fn pair(job: &str, uid: u32, peer: &str) -> Pair {
+        (job.to_owned(), uid.to_string(), peer.to_owned())
     }
 
     /// What the next page says of the bytes of each job to each peer.
-    fn all_sent(processes: &Processes, told: &mut Told) -> BTreeMap<(String, String), u64> {
+    fn all_sent(processes: &Processes, told: &mut Told) -> BTreeMap<Pair, u64> {
         let mut page = String::new();
         jobs(&mut page, &Snapshot::take(processes), told);
         let line = |line: &str| {
-            let (job, rest) = line.strip_prefix("mgcomp_raw_bytes_total{job=\"")?.split_once("\",peer=\"")?;
+            let (job, rest) = line.strip_prefix("mgcomp_raw_bytes_total{job=\"")?.split_once("\",uid=\"")?;
+            let (uid, rest) = rest.split_once("\",peer=\"")?;
             let (peer, count) = rest.split_once("\",algorithm=\"none\"} ")?;
-            Some(((job.to_owned(), peer.to_owned()), count.parse().unwrap()))
+            Some((pair(job, uid.parse().unwrap(), peer), count.parse().unwrap()))
         };
         page.lines().filter_map(line).collect()
     }
@@ -241,9 +261,37 @@ mod tests {
         // Whatever one user has, others are told one by one.
         sends_to(&processes, "z", 8, 0..3);
         let sent = all_sent(&processes, &mut Told::default());
-        let of = |job: &str, peer: &str| sent.get(&(job.to_owned(), peer.to_owned())).copied();
-        assert_eq!([of("a", "4095"), of("a", "4096"), of("a", "other")], [Some(1), None, Some(904)]);
-        assert_eq!([of("z", "0"), of("z", "2"), of("z", "other")], [Some(1), Some(1), None]);
+        let of = |job: &str, uid: u32, peer: &str| sent.get(&pair(job, uid, peer)).copied();
+        assert_eq!([of("a", 7, "4095"), of("a", 7, "4096"), of("a", 7, "other")], [Some(1), None, Some(904)]);
+        assert_eq!([of("z", 8, "0"), of("z", 8, "2"), of("z", 8, "other")], [Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn a_job_of_the_same_name_changes_nothing_for_another_user() {
+        const MUCH: u64 = 1 << 50;
+        let (processes, mut told) = (Processes::default(), Told::default());
+        let folder = tempfile::tempdir().unwrap();
+        let adopt = |played: &Played, uid| played.is_adopted_by(&processes, &config(&folder), (uid, false));
+        let (mut one, mut two, mut foreign) = (Played::new("a", 0), Played::new("a", 1), Played::new("a", 0));
+        let slot = one.sends(1, 1000);
+        two.sends(2, 5);
+        foreign.sends(1, MUCH);
+        let [first, second, stranger] =
+            [(&one, 7), (&two, 7), (&foreign, 8)].map(|(played, uid)| adopt(played, uid));
+        let mut of = |uid| all_sent(&processes, &mut told).get(&pair("a", uid, "1")).copied();
+        assert_eq!((of(7), of(8)), (Some(1000), Some(MUCH)));
+        // What it leaves behind is not added to anybody's either.
+        processes.remove(&stranger);
+        one.has_sent(slot, 1030);
+        assert_eq!((of(7), of(8)), (Some(1030), None));
+        processes.remove(&first);
+        assert_eq!(of(7), Some(1030), "its job goes on");
+        // That a stranger has a job of its name does not keep it.
+        let stranger = adopt(&foreign, 8);
+        processes.remove(&second);
+        assert_eq!((of(7), of(8)), (None, Some(MUCH)));
+        processes.remove(&stranger);
+        assert_eq!(of(8), None);
     }
 
     #[test]
@@ -253,13 +301,13 @@ mod tests {
         // What there is by then; no counter falls of a job that lives.
         let mut look = |of: &str| {
             let sent = all_sent(&processes, &mut told);
-            for (pair, before) in &last {
-                let now = sent.get(pair).copied();
-                let lives = || sent.keys().any(|(job, _)| *job == pair.0);
-                assert!(now >= Some(*before) || !lives(), "{pair:?}: {before}, then {now:?}");
+            for (of, before) in &last {
+                let now = sent.get(of).copied();
+                let lives = || sent.keys().any(|(job, ..)| *job == of.0);
+                assert!(now >= Some(*before) || !lives(), "{of:?}: {before}, then {now:?}");
             }
             last = sent;
-            last.get(&(of.to_owned(), "other".to_owned())).copied()
+            last.get(&pair(of, 7, "other")).copied()
         };
         let mut of_b: Vec<_> =
             (0..5).map(|n| sends_to(&processes, "b", 7, n * 1000..n * 1000 + 1000)).collect();

@@ -42,6 +42,8 @@ pub(crate) struct Node {
     /// Connections that were closed: because there are as many as can be, because what is left is for operators, and because
     /// their user has enough.
     pub(crate) closed: [Crowd; 3],
+    /// Control pages of users who are no operators that were refused.
+    pub(crate) refused: Crowd,
     pub(crate) snapshots: Snapshots,
     /// Whoever makes a page for Prometheus holds it.
     pub(crate) told: Mutex<Told>,
@@ -132,6 +134,7 @@ impl Node {
             turns: Turns::default(),
             looks: Looks::default(),
             closed: Default::default(),
+            refused: Crowd::default(),
             snapshots: Snapshots::default(),
             told: Mutex::default(),
             watches: Watches::default(),

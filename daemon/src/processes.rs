@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::config::Config;
 use crate::gone::Gone;
 use crate::settings::{Scope, Scopes};
-use crate::snapshot::{Totals, counting, slots_of};
+use crate::snapshot::{JobOf, Totals, counting, slots_of};
 
 /// Slots that are looked at of one user who is no operator. What further ones count is not seen, and they go by what is set for
 /// their job.
@@ -147,11 +147,11 @@ impl Processes {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A process is gone. What it has counted stays, while there are others of its job.
+    /// A process is gone. What it has counted stays, while there are others of its user and job.
     pub(crate) fn remove(&self, process: &Process) {
         let used = process.used();
         let mut slots = slots_of(&process.page, used);
-        let job = &process.who.identity.job;
+        let job = process.who.job_of();
         self.write(|known| {
             if known.connected.remove(&process.who.id).is_none() {
                 return;
@@ -162,7 +162,7 @@ impl Processes {
             known.give_back(process);
             let Known { connected, gone, .. } = known;
             // Whoever looks at what was there goes on with that.
-            match connected.values().any(|other| other.who.identity.job == *job) {
+            match connected.values().any(|other| other.who.job_of() == job) {
                 true => {
                     let slots = counting(&slots).map(|(_, slot)| slot);
                     Arc::make_mut(gone).add(job, process.who.bounded(), slots);
@@ -314,6 +314,10 @@ impl Known {
 }
 
 impl Who {
+    pub(crate) fn job_of(&self) -> JobOf<'_> {
+        JobOf { job: &self.identity.job, uid: self.uid }
+    }
+
     /// The user against whose bounds it counts; `None` = nobody, since it is an operator's.
     pub(crate) fn bounded(&self) -> Option<u32> {
         (!self.is_operator).then_some(self.uid)

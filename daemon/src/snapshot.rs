@@ -10,6 +10,13 @@ use tokio::sync::Mutex;
 use crate::gone::Gone;
 use crate::processes::{Process, Processes, Who};
 
+/// A job of one user; others may have jobs of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobOf<'a> {
+    pub(crate) job: &'a str,
+    pub(crate) uid: u32,
+}
+
 /// What all pages said.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -59,7 +66,16 @@ impl Snapshot {
         Self { at, unix_ns, processes: connected.into_iter().map(view).collect(), gone }
     }
 
-    /// Processes by job.
+    /// Processes by job and user.
+    pub(crate) fn jobs_of_users(&self) -> BTreeMap<JobOf<'_>, Vec<&ProcessView>> {
+        let mut jobs = BTreeMap::<_, Vec<_>>::new();
+        for process in self.processes.values() {
+            jobs.entry(process.who.job_of()).or_default().push(process);
+        }
+        jobs
+    }
+
+    /// Processes by job, whosever they are.
     pub(crate) fn jobs(&self) -> BTreeMap<&str, Vec<&ProcessView>> {
         let mut jobs = BTreeMap::<&str, Vec<_>>::new();
         for process in self.processes.values() {

@@ -1,4 +1,4 @@
-//! Which pairs of job and peer `/metrics` tells one by one.
+//! Which pairs of a user's job and a peer `/metrics` tells one by one.
 //!
 //! A page with all of them could become as long as programs like. So a pair has a place or is summed up under the peer `other`
 //! of its job, and one user's pairs leave room for those of others. What is decided of a pair holds until its job ends:
@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::gone::Whom;
+use crate::snapshot::JobOf;
 
 /// Pairs that are told one by one, in up to 4 KiB each.
 const MOST: usize = 16_384;
@@ -16,7 +17,7 @@ const MOST_OF_USER: usize = 4096;
 /// What is decided of the pairs that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    jobs: BTreeMap<String, BTreeMap<Whom, Decided>>,
+    users: BTreeMap<u32, BTreeMap<String, BTreeMap<Whom, Decided>>>,
     places: Places,
     /// Number of the page that is made.
     page: u64,
@@ -41,21 +42,22 @@ struct Places {
 
 impl Told {
     /// A new page begins. Jobs that are not there any more are forgotten.
-    pub(crate) fn begin(&mut self, is_there: impl Fn(&str) -> bool) {
+    pub(crate) fn begin(&mut self, is_there: impl Fn(JobOf<'_>) -> bool) {
         self.page += 1;
         self.keep(|job, _| is_there(job));
     }
 
     /// Whom that which is of a pair is told of: the peer itself, or others. `bounded` is the user whose process has it, unless that
     /// is an operator.
-    pub(crate) fn whom(&mut self, job: &str, whom: Whom, bounded: Option<u32>) -> Whom {
+    pub(crate) fn whom(&mut self, JobOf { job, uid }: JobOf<'_>, whom: Whom, bounded: Option<u32>) -> Whom {
         if whom == Whom::Other {
             return whom;
         }
-        if !self.jobs.contains_key(job) {
-            self.jobs.insert(job.to_owned(), BTreeMap::new());
+        let Self { users, places, page } = self;
+        let jobs = users.entry(uid).or_default();
+        if !jobs.contains_key(job) {
+            jobs.insert(job.to_owned(), BTreeMap::new());
         }
-        let Self { jobs, places, page } = self;
         let Some(pairs) = jobs.get_mut(job) else { return whom };
         let decide = || Decided { has_place: places.take(bounded), bounded, page: *page };
         let decided = pairs.entry(whom).or_insert_with(decide);
@@ -69,17 +71,20 @@ impl Told {
         self.keep(|_, decided| decided.page == page);
     }
 
-    fn keep(&mut self, is_kept: impl Fn(&str, &Decided) -> bool) {
-        let Self { jobs, places, .. } = self;
-        jobs.retain(|job, pairs| {
-            pairs.retain(|_, decided| {
-                let kept = is_kept(job, decided);
-                if decided.has_place && !kept {
-                    places.give_back(decided.bounded);
-                }
-                kept
+    fn keep(&mut self, is_kept: impl Fn(JobOf<'_>, &Decided) -> bool) {
+        let Self { users, places, .. } = self;
+        users.retain(|&uid, jobs| {
+            jobs.retain(|job, pairs| {
+                pairs.retain(|_, decided| {
+                    let kept = is_kept(JobOf { job, uid }, decided);
+                    if decided.has_place && !kept {
+                        places.give_back(decided.bounded);
+                    }
+                    kept
+                });
+                !pairs.is_empty()
             });
-            !pairs.is_empty()
+            !jobs.is_empty()
         });
     }
 }
@@ -117,11 +122,13 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// How many of these peers are told one by one in a page of these jobs alone.
+    /// How many of these peers are told one by one in a page of these jobs alone; operators are user 1.
     fn told(told: &mut Told, jobs: &[(&str, u32, Option<u32>)]) -> Vec<usize> {
-        told.begin(|job| jobs.iter().any(|(known, ..)| *known == job));
+        let of = |job, bounded: Option<u32>| JobOf { job, uid: bounded.unwrap_or(1) };
+        told.begin(|there| jobs.iter().any(|&(job, _, bounded)| of(job, bounded) == there));
         let counts = jobs.iter().map(|&(job, peers, bounded)| {
-            (0..peers).filter(|peer| told.whom(job, Whom::Peer(*peer), bounded) != Whom::Other).count()
+            let of = of(job, bounded);
+            (0..peers).filter(|peer| told.whom(of, Whom::Peer(*peer), bounded) != Whom::Other).count()
         });
         let counts = counts.collect();
         told.end();
@@ -142,7 +149,14 @@ mod tests {
         assert_eq!(told(&mut pages, &[late, jobs[0], jobs[2]]), [0, MOST_OF_USER, 10]);
         assert_eq!(told(&mut pages, &[("new", 10, Some(9)), jobs[0], jobs[1]]), [10, MOST_OF_USER, 0]);
         assert!(told(&mut pages, &[]).is_empty());
-        assert_eq!((pages.jobs.len(), pages.places.all, pages.places.of_users.len()), (0, 0, 0));
+        assert_eq!((pages.users.len(), pages.places.all, pages.places.of_users.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_job_of_the_same_name_takes_no_place_of_another_users() {
+        let mut pages = Told::default();
+        let jobs = [("full", 5000, Some(7)), ("a", 3, Some(7)), ("a", 3, Some(8))];
+        assert_eq!(told(&mut pages, &jobs), [MOST_OF_USER, 0, 3]);
     }
 
     #[test]
@@ -150,7 +164,7 @@ mod tests {
         let mut pages = Told::default();
         assert_eq!(told(&mut pages, &[("a", 5000, Some(7))]), [MOST_OF_USER]);
         assert_eq!(told(&mut pages, &[("a", 1, Some(7))]), [1]);
-        assert_eq!((pages.jobs["a"].len(), pages.places.all), (1, 1));
+        assert_eq!((pages.users[&7]["a"].len(), pages.places.all), (1, 1));
         assert_eq!(told(&mut pages, &[("a", 3, Some(7))]), [3]);
     }
 }

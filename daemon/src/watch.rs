@@ -1,7 +1,7 @@
 //! What watchers see. All that watch the same thing share one sampler, which never waits for any of them: who is slow
 //! sees the latest when it looks again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use mgcomp_transport::control::{SlotKind, SlotView};
 use tokio::sync::watch;
 
 use crate::node::Node;
-use crate::service::{MOST_ROWS, convert};
+use crate::rows::{MOST_ROWS, Room};
+use crate::service::convert;
 use crate::settings::{JobSettings, Scopes};
 use crate::snapshot::{ProcessView, Snapshot, Totals};
 
@@ -93,19 +94,51 @@ async fn sample(node: Arc<Node>, subject: Subject, sender: Arc<watch::Sender<Upd
 
 fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&Snapshot>) -> WatchResponse {
     let interval = before.map_or(Duration::ZERO, |before| now.at - before.at);
-    let jobs = now.jobs();
+    let mut jobs = now.jobs();
+    jobs.retain(|job, _| subject.job.as_deref().is_none_or(|wanted| wanted == *job));
+    let places: Vec<_> = jobs.values().map(|processes| places_of(subject, processes)).collect();
+    let mut room = Room::among(places.iter().flat_map(BTreeMap::values).copied(), MOST_ROWS);
     let (mut rows, mut left_out) = (Vec::new(), 0);
-    for (job, processes) in &jobs {
-        if subject.job.as_deref().is_none_or(|wanted| wanted == *job) {
-            let room = MOST_ROWS - rows.len();
-            let settings = scopes.of_job(job);
-            let (of_job, more) = rows_of(subject, &settings, processes, before, room);
-            rows.extend(of_job.map(|(row, pair)| pair.row(row, job, interval)));
-            left_out += more;
-        }
+    for ((job, processes), mut places) in jobs.iter().zip(places) {
+        let all = places.len();
+        places.retain(|_, uid| room.take(*uid));
+        left_out += all - places.len();
+        let of_job = rows_of(subject, &scopes.of_job(job), processes, before, &places);
+        rows.extend(of_job.map(|(row, pair)| pair.row(row, job, interval)));
     }
     let interval_ns = interval.as_nanos() as u64;
     WatchResponse { unix_ns: now.unix_ns, interval_ns, rows, missed: 0, left_out: left_out as u32 }
+}
+
+/// Where a row comes among those of its job.
+type Place = (u64, usize);
+
+/// Whose rows there are of a job. What several users have a part in is of the first of them.
+fn places_of(subject: &Subject, processes: &[&ProcessView]) -> BTreeMap<Place, u32> {
+    let mut places = BTreeMap::new();
+    if let (Level::Job, Some(first)) = (subject.level, processes.first()) {
+        places.insert(Place::default(), first.who.uid);
+    }
+    for process in processes {
+        for (index, (slot, _)) in process.slots(None).enumerate() {
+            if let Some(place) = place_of(subject, process, index, slot) {
+                places.entry(place).or_insert(process.who.uid);
+            }
+        }
+    }
+    places
+}
+
+/// The row to which a slot belongs, the one with this index of its process.
+fn place_of(subject: &Subject, process: &ProcessView, index: usize, slot: &SlotView) -> Option<Place> {
+    match (subject.level, slot.kind) {
+        _ if !wanted(subject, slot) => None,
+        (Level::Stream, SlotKind::Received) => None,
+        (Level::Peer, kind) if !kind.has_peer() => None,
+        (Level::Stream, _) => Some((process.who.id, index)),
+        (Level::Peer, _) => Some((slot.peer.into(), 0)),
+        (Level::Job | Level::Unspecified, _) => Some(Place::default()),
+    }
 }
 
 /// Totals until now and in the interval.
@@ -142,33 +175,23 @@ impl Pair {
     }
 }
 
-/// The rows of a job, at whatever level, and how many more there are than there is room for.
+/// Those rows of a job, at whatever level, that have a place.
 fn rows_of(
     subject: &Subject,
     settings: &JobSettings,
     processes: &[&ProcessView],
     before: Option<&Snapshot>,
-    room: usize,
-) -> (impl Iterator<Item = (Row, Pair)>, usize) {
-    let (mut rows, mut left_out) = (BTreeMap::<(u64, usize), (Row, Pair)>::new(), BTreeSet::new());
-    if subject.level == Level::Job && room > 0 {
-        rows.insert((0, 0), (whole(subject, settings, processes), Pair::default()));
+    places: &BTreeMap<Place, u32>,
+) -> impl Iterator<Item = (Row, Pair)> + use<> {
+    let mut rows = BTreeMap::<Place, (Row, Pair)>::new();
+    if subject.level == Level::Job && places.contains_key(&Place::default()) {
+        rows.insert(Place::default(), (whole(subject, settings, processes), Pair::default()));
     }
     for process in processes {
         let known = before.is_some_and(|before| process.has_counted_since(before));
         for (index, (slot, earlier)) in process.slots(before).enumerate() {
-            let place = match (subject.level, slot.kind) {
-                _ if !wanted(subject, slot) => continue,
-                (Level::Stream, SlotKind::Received) => continue,
-                (Level::Peer, kind) if !kind.has_peer() => continue,
-                (Level::Stream, _) => (process.who.id, index),
-                (Level::Peer, _) => (slot.peer.into(), 0),
-                (Level::Job | Level::Unspecified, _) => (0, 0),
-            };
-            if rows.len() >= room && !rows.contains_key(&place) {
-                left_out.insert(place);
-                continue;
-            }
+            let place = place_of(subject, process, index, slot).filter(|place| places.contains_key(place));
+            let Some(place) = place else { continue };
             let row = || match subject.level {
                 Level::Stream => stream(settings, process, slot),
                 _ => peer(settings, slot.peer),
@@ -177,7 +200,7 @@ fn rows_of(
             pair.add(slot, earlier, known);
         }
     }
-    (rows.into_values(), left_out.len())
+    rows.into_values()
 }
 
 /// Whether a slot belongs to what is watched.
@@ -243,6 +266,25 @@ mod tests {
         let request = WatchRequest { peer: Some(4999), level: Level::Peer.into(), ..WatchRequest::default() };
         let response = response(&Subject::of(request).unwrap(), &Scopes::default(), &now, None);
         assert_eq!((response.rows.len(), response.left_out), (1, 0));
+    }
+
+    #[test]
+    fn one_user_does_not_hide_the_rows_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let of_one = [0, 1000, 2000, 3000, 4000].map(|first| ("!", 7, first, 1000));
+        for (job, uid, first, count) in of_one.into_iter().chain([("z", 8, 0, 3)]) {
+            let mut played = Played::new(job, 0);
+            (first..first + count).for_each(|peer| _ = played.sends(peer, 1));
+            played.is_adopted_by(&processes, &config, (uid, false));
+        }
+        let now = Snapshot::take(&processes);
+        for level in [Level::Peer, Level::Stream] {
+            let request = WatchRequest { level: level.into(), ..WatchRequest::default() };
+            let response = response(&Subject::of(request).unwrap(), &Scopes::default(), &now, Some(&now));
+            let of = |job| response.rows.iter().filter(|row| row.job == job).count();
+            assert_eq!((of("!"), of("z"), response.left_out), (MOST_ROWS - 3, 3, 907), "{level:?}");
+        }
     }
 
     #[test]

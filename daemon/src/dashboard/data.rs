@@ -11,13 +11,14 @@ use serde::Serialize;
 
 use super::verdict::Verdict;
 use crate::node::Node;
+use crate::rows::Room;
 use crate::service::convert;
 use crate::settings::Scopes;
 use crate::snapshot::{ProcessView, Totals};
 
 /// How old the numbers may be: all who look at the same moment see the same.
 const AGE: Duration = Duration::from_millis(100);
-/// Jobs that are told one by one, those that send the most.
+/// Jobs that are told one by one: those that send the most, and as many of one user as of another.
 const MOST_JOBS: usize = 40;
 /// Rows and columns of the map of links. Where there are more ranks, neighbours share one.
 const MOST_RANKS: usize = 48;
@@ -117,8 +118,11 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
     jobs.sort_by_key(|job| Reverse(job.sums.sent.raw_bytes));
     let off = jobs.iter().all(|job| job.is_off);
     let shown = by_job.get_key_value(wanted).or_else(|| by_job.get_key_value(jobs.first()?.job));
-    let other_jobs = jobs.len().saturating_sub(MOST_JOBS);
-    jobs.truncate(MOST_JOBS);
+    let all = jobs.len();
+    let owner = |job: &Job<'_>| by_job[job.job].first().map_or(0, |process| process.who.uid);
+    let mut room = Room::among(jobs.iter().map(owner), MOST_JOBS);
+    jobs.retain(|job| room.take(owner(job)));
+    let other_jobs = all - jobs.len();
     let data = Data {
         up_ns: snapshot.at.saturating_duration_since(node.started).as_nanos() as u64,
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! Word of connections that were closed because there were too many.
+//! Word of what anybody can make happen as often as they like, such as connections that are closed because there are too many.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -7,28 +7,33 @@ use std::time::{Duration, Instant};
 /// How often that is said at most: whoever comes again and again is not to fill the log.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Those that were closed since it was last said.
+/// How often it has happened since it was last said.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd(Mutex<(Option<Instant>, u64)>);
 
 impl Crowd {
     /// One more was closed, for this reason.
     pub(super) fn closed(&self, why: impl fmt::Display) {
-        if let Some(closed) = self.count(Instant::now()) {
-            tracing::warn!(closed, "connections are closed: {why}");
+        self.said(|closed| tracing::warn!(closed, "connections are closed: {why}"));
+    }
+
+    /// It has happened once more; `say` is told how often since that was said, if it is to be said again.
+    pub(super) fn said(&self, say: impl FnOnce(u64)) {
+        if let Some(times) = self.count(Instant::now()) {
+            say(times);
         }
     }
 
     /// One more; how many since that was said, if it is to be said again.
     fn count(&self, now: Instant) -> Option<u64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (said, closed) = &mut *known;
-        *closed += 1;
+        let (said, times) = &mut *known;
+        *times += 1;
         if said.is_some_and(|said| now - said < AGAIN) {
             return None;
         }
         *said = Some(now);
-        Some(std::mem::take(closed))
+        Some(std::mem::take(times))
     }
 }
 

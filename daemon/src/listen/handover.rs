@@ -33,13 +33,29 @@ pub(super) async fn serve(
         Ok(process) => process,
         Err(reason) => {
             node.processes.count_refused();
-            tracing::warn!(uid = owner.uid, pid = owner.pid, reason, "a control page is refused");
+            match owner.is_operator {
+                true => tracing::warn!(uid = owner.uid, pid = owner.pid, reason, "a control page is refused"),
+                // Nobody fills the log who may offer pages without end.
+                false => node.refused.said(|refused| {
+                    tracing::warn!(
+                        refused,
+                        uid = owner.uid,
+                        pid = owner.pid,
+                        reason,
+                        "control pages are refused"
+                    );
+                }),
+            }
             let _ = stream.write_all(&answer(Some(&reason))).await;
             return;
         }
     };
     let who = process.who.clone();
-    tracing::info!(job = who.identity.job, pid = who.pid, program = who.identity.program, "a process came");
+    let (job, pid, program) = (&who.identity.job, who.pid, &who.identity.program);
+    match who.is_operator {
+        true => tracing::info!(job, pid, program, "a process came"),
+        false => tracing::debug!(job, pid, uid = who.uid, program, "a process came"),
+    }
     if stream.write_all(&answer(None)).await.is_ok() {
         let mut stopping = node.stopping();
         tokio::select! {
@@ -49,7 +65,10 @@ pub(super) async fn serve(
         }
     }
     node.processes.remove(&process);
-    tracing::info!(job = who.identity.job, pid = who.pid, "a process is gone");
+    match who.is_operator {
+        true => tracing::info!(job, pid, "a process is gone"),
+        false => tracing::debug!(job, pid, uid = who.uid, "a process is gone"),
+    }
 }
 
 type Adopted = Result<Arc<Process>, String>;

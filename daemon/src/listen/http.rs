@@ -212,7 +212,7 @@ impl Routes {
             Some(_) if !is_http2 => {
                 plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, TEXT, "gRPC takes HTTP/2\n")
             }
-            Some((_, route)) => route(request).await,
+            Some((_, route)) => with_text(route(request).await, &path),
             None if is_grpc => Status::unimplemented(format!("there is no service {service:?}")).into_http(),
             None if only_asks => {
                 let is_local = caller.by_token || dashboard::is_local(request.uri(), request.headers());
@@ -356,6 +356,21 @@ async fn over(mut deadline: watch::Receiver<Option<Instant>>) {
 }
 
 /// A gRPC service under its name.
+/// What a service does not know it answers with a status alone, which would tell nobody what to do.
+fn with_text(answer: Response<Body>, path: &str) -> Response<Body> {
+    let unimplemented = HeaderValue::from(tonic::Code::Unimplemented as i32);
+    let is_bare = answer.headers().get(Status::GRPC_STATUS) == Some(&unimplemented)
+        && !answer.headers().contains_key(Status::GRPC_MESSAGE);
+    match is_bare {
+        true => {
+            let version = env!("CARGO_PKG_VERSION");
+            Status::unimplemented(format!("this daemon, of version {version}, knows no call {path:?}"))
+                .into_http()
+        }
+        false => answer,
+    }
+}
+
 fn route<S>(server: S) -> (&'static str, Route)
 where
     S: tower_service::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>

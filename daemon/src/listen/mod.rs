@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -148,8 +148,16 @@ impl Lock {
         let failed = |source| DaemonError::Path { path: path.clone(), source };
         loop {
             let options = &mut File::options();
+            // Of a link the file elsewhere would be locked, of a pipe nothing would ever come.
+            options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
             // Whoever may read a file may lock it, and would keep the next daemon out.
             let file = options.create(true).append(true).mode(LOCK_MODE).open(&path).map_err(failed)?;
+            if !file.metadata().map_err(failed)?.is_file() {
+                return Err(failed(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "it is no file, and cannot be the lock",
+                )));
+            }
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Err(DaemonError::Second { path }),
@@ -248,5 +256,21 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let _lock = Lock::take(path.clone()).unwrap();
         assert_eq!(mode(), LOCK_MODE);
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        for path in [link, pipe] {
+            assert!(
+                matches!(Lock::take(path.clone()), Err(DaemonError::Path { path: named, .. }) if named == path)
+            );
+            assert!(fs::symlink_metadata(&path).is_ok(), "it is left as it was");
+        }
     }
 }

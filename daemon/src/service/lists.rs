@@ -7,9 +7,10 @@ use mgcomp_proto::v1::{Job, ListJobsResponse, ListPeersResponse, ListStreamsResp
 use mgcomp_transport::control::{SlotKind, SlotView};
 use tonic::Status;
 
-use super::{MOST_ROWS, absent, convert};
+use super::{absent, convert};
 use crate::node::Node;
 use crate::processes::Who;
+use crate::rows::{MOST_ROWS, Room};
 use crate::settings::{JobSettings, Scope};
 use crate::snapshot::{ProcessView, Totals};
 
@@ -47,16 +48,22 @@ pub(super) async fn jobs(node: &Node, with_processes: bool) -> ListJobsResponse 
 pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, Status> {
     let snapshot = node.snapshots.get(&node.processes, AGE).await;
     let processes = snapshot.jobs().remove(job).ok_or_else(|| no_job(job))?;
-    let mut peers = BTreeMap::<u32, (u32, Totals)>::new();
-    for (slot, _) in processes.iter().flat_map(|process| process.slots(None)) {
-        if slot.kind.has_peer() {
-            let (streams, totals) = peers.entry(slot.peer).or_default();
+    // Whose the first slot of a peer is, how many streams there are, and what all count.
+    let mut peers = BTreeMap::<u32, (u32, u32, Totals)>::new();
+    for process in &processes {
+        for (slot, _) in process.slots(None).filter(|(slot, _)| slot.kind.has_peer()) {
+            let new = || (process.who.uid, 0, Totals::default());
+            let (_, streams, totals) = peers.entry(slot.peer).or_insert_with(new);
             *streams += u32::from(slot.kind == SlotKind::Sent);
             totals.add(slot, None);
         }
     }
+    let all = peers.len();
+    let mut room = Room::among(peers.values().map(|(uid, ..)| *uid), MOST_ROWS);
+    peers.retain(|_, (uid, ..)| room.take(*uid));
+    let left_out = (all - peers.len()) as u32;
     let settings = node.store.scopes().of_job(job);
-    let peer = |(peer, (streams, totals)): (u32, (u32, Totals))| Peer {
+    let peer = |(peer, (_, streams, totals)): (u32, (u32, u32, Totals))| Peer {
         job: job.to_owned(),
         peer,
         link_gbps: totals.link_gbps(),
@@ -64,8 +71,7 @@ pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, S
         traffic: Some(convert::traffic(&totals)),
         effective: Some(convert::settings(&settings.peer(peer))),
     };
-    let left_out = peers.len().saturating_sub(MOST_ROWS) as u32;
-    Ok(ListPeersResponse { peers: peers.into_iter().take(MOST_ROWS).map(peer).collect(), left_out })
+    Ok(ListPeersResponse { peers: peers.into_iter().map(peer).collect(), left_out })
 }
 
 pub(super) async fn streams(
@@ -89,9 +95,12 @@ pub(super) async fn streams(
         found.extend(slots.map(|slot| Found { who: &process.who, slot }));
     }
     found.sort_by_key(Found::place);
-    let left_out = found.len().saturating_sub(MOST_ROWS) as u32;
+    let all = found.len();
+    let mut room = Room::among(found.iter().map(|found| found.who.uid), MOST_ROWS);
+    found.retain(|found| room.take(found.who.uid));
+    let left_out = (all - found.len()) as u32;
     let settings = node.store.scopes().of_job(job);
-    let streams = found.iter().take(MOST_ROWS).map(|found| found.stream(job, &settings)).collect();
+    let streams = found.iter().map(|found| found.stream(job, &settings)).collect();
     Ok(ListStreamsResponse { streams, left_out })
 }
 
@@ -176,5 +185,19 @@ mod tests {
         assert_eq!((last.streams.len(), last.left_out), (1, 0));
         let told = peers(&node, "a").await.unwrap();
         assert_eq!((told.peers.len(), told.left_out), (MOST_ROWS, 904));
+        // Nor does one user keep the rows of another from being told, who comes later and last.
+        let mut played = Played::new("a", 0);
+        (6000..6003).for_each(|peer| _ = played.sends(peer, 1));
+        let owner = Owner { uid: 8, pid: 0, is_operator: false };
+        node.processes.adopt(played.page(), owner, &config(&folder), &Scopes::default()).unwrap();
+        tokio::time::sleep(2 * AGE).await;
+        let told = streams(&node, "a", None).await.unwrap();
+        assert!(told.streams.iter().rev().take(3).map(|stream| stream.peer).eq([6002, 6001, 6000]));
+        assert_eq!((told.streams.len(), told.left_out), (MOST_ROWS, 907));
+        let told = peers(&node, "a").await.unwrap();
+        assert_eq!(
+            (told.peers.last().unwrap().peer, told.peers.len(), told.left_out),
+            (6002, MOST_ROWS, 907)
+        );
     }
 }

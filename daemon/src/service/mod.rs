@@ -34,9 +34,6 @@ pub(crate) struct Service {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// Rows of one answer, peers or streams. Whoever wants to see further ones asks more narrowly.
-pub(crate) const MOST_ROWS: usize = 4096;
-
 impl Service {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         Self { node }

@@ -48,8 +48,8 @@ fn field<'a>(message: &'a DescriptorProto, name: &str) -> (u32, &'a str) {
     (field.number() as u32, field.type_name())
 }
 
-/// A call of which nothing is known but its path and bytes; gives its status, `None` where all went well.
-async fn call(channel: &mut Channel, path: &str, message: &[u8]) -> Option<String> {
+/// A call of which nothing is known but its path and bytes; gives its status and message, `None` where all went well.
+async fn call(channel: &mut Channel, path: &str, message: &[u8]) -> Option<(String, String)> {
     let mut framed = vec![0];
     framed.extend((message.len() as u32).to_be_bytes());
     framed.extend(message);
@@ -59,11 +59,13 @@ async fn call(channel: &mut Channel, path: &str, message: &[u8]) -> Option<Strin
         .body(Body::new(Full::new(Bytes::from(framed))))
         .unwrap();
     let answer: Response<Incoming> = channel.call(request).await.unwrap();
-    let at_once = answer.headers().get("grpc-status").cloned();
+    let at_once = answer.headers().clone();
     let body = answer.into_body().collect().await.unwrap();
-    let status = at_once.or_else(|| body.trailers()?.get("grpc-status").cloned()).unwrap();
-    let status = status.to_str().unwrap().to_owned();
-    (status != "0").then_some(status)
+    let said = |name| at_once.get(name).or_else(|| body.trailers()?.get(name));
+    let text = |name| said(name).map_or_else(String::new, |value| value.to_str().unwrap().to_owned());
+    let status = text("grpc-status");
+    assert!(!status.is_empty());
+    (status != "0").then(|| (status, text("grpc-message")))
 }
 
 #[test]
@@ -94,8 +96,10 @@ fn a_stranger_finds_the_service_and_calls_it() {
         let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
         assert_eq!(call(&mut channel, &path, &request).await, None);
 
-        assert_eq!(call(&mut channel, "/mgcomp.v1.Control/Nonsense", &[]).await.as_deref(), Some("12"));
-        assert_eq!(call(&mut channel, "/mgcomp.v1.Nonsense/ListJobs", &[]).await.as_deref(), Some("12"));
+        for path in ["/mgcomp.v1.Control/Nonsense", "/mgcomp.v1.Nonsense/ListJobs"] {
+            let (status, message) = call(&mut channel, path, &[]).await.unwrap();
+            assert!(status == "12" && message.contains("Nonsense"), "{path}: {status} {message}");
+        }
         let unknown =
             ask(&channel, MessageRequest::FileContainingSymbol("mgcomp.v1.Nonsense".to_owned())).await;
         assert_eq!(unknown.unwrap_err().code(), Code::NotFound);
