@@ -44,9 +44,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let mut progress = Progress::start();
-    let mut output = Output::create(&args.output, &args.input, args.force)?;
+    let output = || Output::create(&args.output, &args.input, args.force);
+    // Whether it can be written is known before anything is read, and nothing is left of it where this is interrupted.
+    drop(output()?);
     let raw = input::read_any(&args.input, &mut progress)?;
     let (algorithm, frame) = encode(args, &raw, &mut progress)?;
+    let mut output = output()?;
     output.write(&frame)?;
     output.finish()?;
     drop(progress);

@@ -1,7 +1,9 @@
 //! Writing a file so that nobody ever sees half of it, or standard output.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+#[cfg(unix)]
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -42,7 +44,8 @@ impl Output {
         let target = target(path, input, overwrite)?;
         let folder =
             target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = temporary_in(folder).map_err(|source| match source.kind() {
+        let replaced = fs::metadata(&target).ok().map(|replaced| replaced.permissions());
+        let temporary = temporary_in(folder, replaced).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => {
                 CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
             }
@@ -116,12 +119,23 @@ fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf,
     }
 }
 
-/// An empty file in the folder that the output lies in, so that renaming it needs no copy.
-fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+/// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read what it takes the
+/// place of may not read it either.
+fn temporary_in(folder: &Path, replaced: Option<Permissions>) -> io::Result<NamedTempFile> {
     // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
-    tempfile::Builder::new()
-        .prefix(".mgcomp-")
-        .make_in(folder, |path| File::options().write(true).create_new(true).open(path))
+    let temporary = tempfile::Builder::new().prefix(".mgcomp-").make_in(folder, |path| {
+        let mut options = File::options();
+        #[cfg(unix)]
+        if let Some(replaced) = &replaced {
+            options.mode(replaced.mode() & 0o777);
+        }
+        options.write(true).create_new(true).open(path)
+    })?;
+    #[cfg(unix)]
+    if let Some(replaced) = replaced {
+        temporary.as_file().set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
+    }
+    Ok(temporary)
 }
 
 #[cfg(test)]
@@ -164,6 +178,23 @@ mod tests {
         output.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_takes_the_place_of_a_file_is_open_to_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for before in [0o600, 0o666] {
+            fs::write(&path, b"before").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            let output = Output::create(&path, Path::new("-"), true).unwrap();
+            let draft = names(folder.path()).into_iter().find(|name| name != "out").unwrap();
+            assert_eq!(mode(&folder.path().join(draft)), before);
+            output.finish().unwrap();
+            assert_eq!((mode(&path), fs::read(&path).unwrap()), (before, Vec::new()));
+        }
     }
 
     #[test]
