@@ -2,7 +2,8 @@
 //!
 //! Unsafe because they are foreign, and found by name. Types are those that all binary interfaces have in common: an int
 //! handle is passed in a register or slot as wide as a pointer, so a word does for every handle that is passed by value;
-//! where MPI writes a handle, it writes the lower half of a word or all of it.
+//! where MPI writes a handle, it writes the lower half of a word or all of it. They unwind, as whatever stands in their place
+//! here does: what the program's handlers of errors throw in C++ passes through to where the program catches it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -27,7 +28,7 @@ macro_rules! calls {
         /// The functions, of which some MPIs lack some.
         #[derive(Debug)]
         pub(crate) struct Calls {
-            $( $name: Option<unsafe extern "C" fn($( $type ),*) -> c_int>, )*
+            $( $name: Option<unsafe extern "C-unwind" fn($( $type ),*) -> c_int>, )*
         }
 
         impl Calls {

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::slice;
+use std::sync::Once;
 
 use mgcomp_codecs::device;
 
@@ -147,8 +148,18 @@ impl<'a> Landing<'a> {
     }
 }
 
-/// Whether an address is in the memory of a device, also where the host has it too, or may be: the driver might not say. MPI takes it
-/// where it was built for that.
+/// Whether an address is in the memory of a device, also where the host has it too, or may be: the driver might not say, and nobody
+/// does where the program has loaded a runtime of other devices. MPI takes it where it was built for that.
 fn is_on_device(address: Address) -> bool {
+    if device::are_others_loaded() {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            tracing::warn!(
+                "nothing is compressed: the program has loaded HIP or Level Zero, so that any data may be in the memory of their \
+                 devices"
+            );
+        });
+        return true;
+    }
     !matches!(device::holder(address as u64), Ok(None))
 }

@@ -42,8 +42,17 @@ struct Late {
 /// Does `free`, in which the program frees `comm`. A handle may stand for another communicator right after MPI has called the
 /// functions.
 pub(crate) fn while_freed<T>(layer: &Layer, comm: Comm, free: impl FnOnce() -> T) -> T {
+    /// Takes the last one away, also where the program's own function throws.
+    struct Last;
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let _ = FREED.try_with(|freed| freed.borrow_mut().pop());
+        }
+    }
+
     let constants = &layer.mpi.constants;
     let _ = FREED.try_with(|freed| freed.borrow_mut().push(comm));
+    let _last = Last;
     // Nobody may free those that are always there, which MPI says.
     let is_one = ![constants.comm_null, constants.comm_world, constants.comm_self].contains(&comm);
     if is_one && constants.frees_late {
@@ -53,9 +62,7 @@ pub(crate) fn while_freed<T>(layer: &Layer, comm: Comm, free: impl FnOnce() -> T
             note(comm, false);
         }
     }
-    let done = free();
-    let _ = FREED.try_with(|freed| freed.borrow_mut().pop());
-    done
+    free()
 }
 
 /// Whether the program is freeing it, or has freed it and MPI still has it.

@@ -212,12 +212,11 @@ impl Layer {
 
     /// The same for data of which there may be none, which then may be anywhere.
     pub(crate) fn usable_if_any(&self, data: &Data) -> Result<Option<Shape>, Failure> {
-        let constants = &self.mpi.constants;
-        if data.datatype() == constants.datatype_null || data.count() < 0 {
+        if data.count() < 0 {
             return Ok(None);
         }
-        match data.count() == 0 && data.address() as usize != constants.in_place {
-            true => self.mpi.shape(data.datatype()).map(Some),
+        match data.count() == 0 && data.address() as usize != self.mpi.constants.in_place {
+            true => self.shape(data.datatype()),
             false => self.usable(data),
         }
     }
@@ -236,39 +235,44 @@ impl Layer {
         Ok(self.size_of(data.datatype())?.and_then(|size| size.checked_mul(count)))
     }
 
-    /// Bytes in one value of a datatype, if it is one.
+    /// Bytes in one value of a datatype, if it is one that MPI would take for communication.
     pub(crate) fn size_of(&self, datatype: Type) -> Result<Option<u64>, Failure> {
-        match datatype == self.mpi.constants.datatype_null {
-            true => Ok(None),
-            false => self.mpi.size_of(datatype).map(Some),
+        match self.is_known(datatype) {
+            true => self.mpi.size_of(datatype).map(Some),
+            false => Ok(None),
         }
+    }
+
+    /// What a datatype is like, if it is one that MPI would take for communication.
+    fn shape(&self, datatype: Type) -> Result<Option<Shape>, Failure> {
+        match self.is_known(datatype) {
+            true => self.mpi.shape(datatype).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether a datatype is one, and committed. Comes before all else that is asked about one: of what is none MPI would tell the
+    /// handler of errors of `MPI_COMM_WORLD`, which may end the program though that of the communicator would not.
+    fn is_known(&self, datatype: Type) -> bool {
+        datatype != self.mpi.constants.datatype_null && self.mpi.is_packable(datatype, self.own)
     }
 
     /// What the datatype of `data` is like, if MPI would take it for communication, and the address too.
     pub(crate) fn usable(&self, data: &Data) -> Result<Option<Shape>, Failure> {
-        let shape = self.mpi.shape(data.datatype())?;
+        let Some(shape) = self.shape(data.datatype())? else { return Ok(None) };
         let address = data.address() as usize;
-        let is_usable = match shape.is_dense {
-            true => address != 0 || shape.size == 0,
-            false => self.mpi.is_packable(data.datatype(), self.own),
-        };
+        let is_usable = !shape.is_dense || address != 0 || shape.size == 0;
         Ok((is_usable && address != self.mpi.constants.in_place).then_some(shape))
     }
 
     /// The same for blocks of so many ranks, of which there may be none. All ranks come to the same, wherever they count places from.
     pub(crate) fn usable_blocks(&self, blocks: &Blocks, ranks: c_int) -> Result<Option<Shape>, Failure> {
         let Some(longest) = blocks.longest(ranks) else { return Ok(None) };
-        let constants = &self.mpi.constants;
-        let is_in_place = blocks.address as usize == constants.in_place;
-        if blocks.datatype == constants.datatype_null || is_in_place {
+        if blocks.address as usize == self.mpi.constants.in_place {
             return Ok(None);
         }
-        let shape = self.mpi.shape(blocks.datatype)?;
-        let is_usable = match shape.is_dense {
-            _ if longest.count() == 0 => true,
-            true => blocks.have_addresses(ranks, &shape),
-            false => self.mpi.is_packable(blocks.datatype, self.own),
-        };
+        let Some(shape) = self.shape(blocks.datatype)? else { return Ok(None) };
+        let is_usable = longest.count() == 0 || !shape.is_dense || blocks.have_addresses(ranks, &shape);
         Ok(is_usable.then_some(shape))
     }
 

@@ -1,10 +1,14 @@
 //! Whose memory an address is in, as the driver knows it.
 #![allow(unsafe_code)] // calls into the driver
 
+#[cfg(target_os = "linux")]
+use std::ffi::CStr;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libloading::os::unix::{Library, RTLD_NOW};
@@ -124,6 +128,45 @@ fn is_readable(address: u64) -> bool {
         libc::close(ends[1]);
         written == 1
     }
+}
+
+/// Runtimes of devices that are not CUDA's: HIP's and Level Zero's.
+#[cfg(target_os = "linux")]
+const OTHERS: [&[u8]; 2] = [b"libamdhip64.so", b"libze_loader.so"];
+
+/// Whether the process has loaded the runtime of devices that are not CUDA's. Whose memory an address is in is not known then.
+#[must_use]
+pub fn are_others_loaded() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        static FOUND: AtomicBool = AtomicBool::new(false);
+        /// How many libraries had been loaded when there was none of them.
+        static IN_VAIN: AtomicU64 = AtomicU64::new(u64::MAX);
+
+        /// Called for one library after the other until it is one of them.
+        unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, _: *mut c_void) -> c_int {
+            // SAFETY: the loader gives what it knows of a library.
+            let name = unsafe { (*info).dlpi_name };
+            if name.is_null() {
+                return 0;
+            }
+            // SAFETY: a text that ends with NUL.
+            let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+            c_int::from(OTHERS.iter().any(|other| name.starts_with(other)))
+        }
+
+        let loads = loads();
+        if !FOUND.load(Ordering::Relaxed) && loads != Some(IN_VAIN.load(Ordering::Relaxed)) {
+            // SAFETY: `look` takes nothing but what the loader gives.
+            let found = unsafe { libc::dl_iterate_phdr(Some(look), ptr::null_mut()) } != 0;
+            FOUND.store(found, Ordering::Relaxed);
+            IN_VAIN.store(loads.unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        FOUND.load(Ordering::Relaxed)
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
 }
 
 /// How many libraries the process has loaded so far, where the system counts them.

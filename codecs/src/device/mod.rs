@@ -95,7 +95,7 @@ pub use coder::{Coder, Compress, Decompress, Estimate};
 pub use error::{Capability, CompilerProblem, DeviceError};
 pub use event::Event;
 pub use graph::Graph;
-pub use holder::{Holder, holder};
+pub use holder::{Holder, are_others_loaded, holder};
 pub use image::ImageError;
 pub use ipc::{EventHandle, HANDLE_LEN, Imported, MemoryHandle};
 pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, algorithms, sources};

@@ -104,6 +104,19 @@ impl Mpi {
         self.run_line(program, ranks, &format!("{set} {}:{}", preload(), tool.display()), "")
     }
 
+    /// The same in a process that has also loaded a library of that name, which has nothing in it.
+    pub(crate) fn run_with_library(
+        &self,
+        name: &str,
+        program: &str,
+        ranks: u32,
+        variables: &[(&str, &str)],
+    ) -> Run {
+        let set = assignments(variables);
+        let library = self.build("nothing.c", name, &["-shared", "-fPIC", "-nostdlib"]);
+        self.run_line(program, ranks, &format!("{set} {}:{}", preload(), library.display()), "")
+    }
+
     /// Runs a program on one rank with an argument, under the layer or not.
     pub(crate) fn run_with(&self, program: &str, argument: &str, layer: bool) -> Run {
         self.run_line(program, 1, if layer { preload() } else { "" }, argument)
@@ -125,7 +138,11 @@ impl Mpi {
     fn build(&self, program: &str, name: &str, flags: &[&str]) -> PathBuf {
         let built = scratch().join(name);
         let compiler = if program.ends_with(".f90") { self.fortran } else { self.compiler };
-        compile(compiler, &[&source(program)], &built, flags);
+        let of_cpp: &[&str] = match program.ends_with(".cpp") {
+            true => &["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-lstdc++"],
+            false => &[],
+        };
+        compile(compiler, &[&source(program)], &built, &[flags, of_cpp].concat());
         built
     }
 

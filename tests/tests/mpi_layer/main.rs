@@ -197,6 +197,25 @@ fn what_mpi_refuses() {
 }
 
 #[test]
+fn what_other_runtimes_may_have_is_left_alone() {
+    for library in ["libze_loader.so.1", "libamdhip64.so.6"] {
+        on_every_mpi(|mpi| {
+            let run = mpi.run_with_library(library, "threads.c", 2, &COMPRESSED);
+            run.expect_well();
+            assert_eq!(run.ends.len(), 2, "{}", run.output);
+            // MPI itself brings to the host what is exchanged in place.
+            assert!(run.ends.iter().all(|end| end.plain > 10 * end.compressed), "{:?}", run.ends);
+            assert!(run.output.contains("HIP or Level Zero"), "{}", run.output);
+        });
+    }
+}
+
+#[test]
+fn what_handlers_throw_is_caught_by_the_program() {
+    on_every_mpi(|mpi| mpi.run("throws.cpp", 2, &COMPRESSED).expect_well());
+}
+
+#[test]
 fn what_is_damaged_on_its_way_is_told_and_holds_up_nobody() {
     on_every_mpi(|mpi| {
         // Of blocks that differ, some are short enough to go by MPI's own collective.

@@ -30,7 +30,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Bcast(
+        pub(crate) unsafe extern "C-unwind" fn $Bcast(
             buffer: Address,
             count: $count,
             of: Type,
@@ -47,7 +47,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Allgather(
+        pub(crate) unsafe extern "C-unwind" fn $Allgather(
             from: Address,
             sent: $count,
             of: Type,
@@ -72,7 +72,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Allgatherv(
+        pub(crate) unsafe extern "C-unwind" fn $Allgatherv(
             from: Address,
             sent: $count,
             of: Type,
@@ -97,7 +97,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Alltoall(
+        pub(crate) unsafe extern "C-unwind" fn $Alltoall(
             from: Address,
             sent: $count,
             of: Type,
@@ -124,7 +124,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Alltoallv(
+        pub(crate) unsafe extern "C-unwind" fn $Alltoallv(
             from: Address,
             sent: *const $count,
             offsets: *const $place,
@@ -161,7 +161,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Gather(
+        pub(crate) unsafe extern "C-unwind" fn $Gather(
             from: Address,
             sent: $count,
             of: Type,
@@ -183,7 +183,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Gatherv(
+        pub(crate) unsafe extern "C-unwind" fn $Gatherv(
             from: Address,
             sent: $count,
             of: Type,
@@ -217,7 +217,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Scatter(
+        pub(crate) unsafe extern "C-unwind" fn $Scatter(
             from: Address,
             sent: $count,
             of: Type,
@@ -239,7 +239,7 @@ macro_rules! collectives {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Scatterv(
+        pub(crate) unsafe extern "C-unwind" fn $Scatterv(
             from: Address,
             sent: *const $count,
             offsets: *const $place,

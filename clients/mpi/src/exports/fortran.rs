@@ -146,7 +146,7 @@ macro_rules! is_alias {
 /// Calls the function of that name behind this library. Where there is none yet, it may be loaded later.
 macro_rules! pass_on {
     ($name:ident($( $argument:ident: $type:ty, )* / $error:ident: $int:ty)) => {{
-        type Next = unsafe extern "C" fn($( $type, )* $int) -> usize;
+        type Next = unsafe extern "C-unwind" fn($( $type, )* $int) -> usize;
         static NEXT: OnceLock<Next> = OnceLock::new();
         let find = || {
             let next = fortran_symbol(symbol!($name)?)?.as_ptr();
@@ -185,7 +185,7 @@ macro_rules! collectives {
         /// As MPI's.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments)] // as many as MPI's
-        pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) -> usize {
+        pub(crate) unsafe extern "C-unwind" fn $name($( $argument: $type, )* error: Int) -> usize {
             let Some($t) = Translation::$find().filter(|_| $is) else {
                 return pass_on!($name($( $argument: $type, )* / error: Int));
             };
@@ -239,7 +239,7 @@ macro_rules! life {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name($( $argument: Int, )* error: Int) -> usize {
+        pub(crate) unsafe extern "C-unwind" fn $name($( $argument: Int, )* error: Int) -> usize {
             if !$is {
                 return pass_on!($name($( $argument: Int, )* / error: Int));
             }
@@ -282,7 +282,7 @@ macro_rules! frees {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) -> usize {
+        pub(crate) unsafe extern "C-unwind" fn $name(comm: Int, error: Int) -> usize {
             let free = || pass_on!($name(comm: Int, / error: Int));
             // SAFETY: the program has an integer there.
             let freed = Translation::find().filter(|_| $is).map(|t| unsafe { t.comm(comm) });
@@ -313,7 +313,7 @@ macro_rules! frees_2008 {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) -> usize {
+        pub(crate) unsafe extern "C-unwind" fn $name(comm: Int, error: Int) -> usize {
             let free = || pass_on!($name(comm: Int, / error: Int));
             let layer = layer::active().filter(|_| loaded().source.family() == Some(Family::Mpich));
             // SAFETY: the program has a handle there.

@@ -19,7 +19,7 @@ macro_rules! frees {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(comm: *mut Comm) -> c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name(comm: *mut Comm) -> c_int {
             static NEXT: OnceLock<Free> = OnceLock::new();
             let next = next(&NEXT, $symbol);
             // SAFETY: passed on.
@@ -36,7 +36,7 @@ frees! {
     MPI_Comm_disconnect comm_disconnect c"MPI_Comm_disconnect";
 }
 
-type Free = unsafe extern "C" fn(*mut Comm) -> c_int;
+type Free = unsafe extern "C-unwind" fn(*mut Comm) -> c_int;
 
 /// The function of that name behind this library, once there is one.
 fn next(known: &OnceLock<Free>, name: &CStr) -> Option<Free> {

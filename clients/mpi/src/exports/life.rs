@@ -16,8 +16,8 @@ use crate::types::Address;
 /// # Safety
 /// As MPI's.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn MPI_Init(argc: Address, argv: Address) -> c_int {
-    type Init = unsafe extern "C" fn(Address, Address) -> c_int;
+pub(crate) unsafe extern "C-unwind" fn MPI_Init(argc: Address, argv: Address) -> c_int {
+    type Init = unsafe extern "C-unwind" fn(Address, Address) -> c_int;
     // SAFETY: functions of that name have these arguments.
     let next =
         next_symbol(c"MPI_Init").map(|next| unsafe { mem::transmute::<*mut c_void, Init>(next.as_ptr()) });
@@ -28,13 +28,13 @@ pub(crate) unsafe extern "C" fn MPI_Init(argc: Address, argv: Address) -> c_int 
 /// # Safety
 /// As MPI's.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn MPI_Init_thread(
+pub(crate) unsafe extern "C-unwind" fn MPI_Init_thread(
     argc: Address,
     argv: Address,
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    type InitThread = unsafe extern "C" fn(Address, Address, c_int, *mut c_int) -> c_int;
+    type InitThread = unsafe extern "C-unwind" fn(Address, Address, c_int, *mut c_int) -> c_int;
     let next = next_symbol(c"MPI_Init_thread");
     // SAFETY: functions of that name have these arguments.
     let next = next.map(|next| unsafe { mem::transmute::<*mut c_void, InitThread>(next.as_ptr()) });
@@ -50,8 +50,8 @@ pub(crate) unsafe extern "C" fn MPI_Init_thread(
 /// # Safety
 /// As MPI's.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn MPI_Finalize() -> c_int {
-    type Finalize = unsafe extern "C" fn() -> c_int;
+pub(crate) unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
+    type Finalize = unsafe extern "C-unwind" fn() -> c_int;
     ending();
     let next = next_symbol(c"MPI_Finalize");
     // SAFETY: functions of that name have no arguments.

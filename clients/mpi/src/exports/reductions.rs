@@ -26,7 +26,7 @@ macro_rules! reductions {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Reduce(
+        pub(crate) unsafe extern "C-unwind" fn $Reduce(
             from: Address,
             into: Address,
             count: $count,
@@ -46,7 +46,7 @@ macro_rules! reductions {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Allreduce(
+        pub(crate) unsafe extern "C-unwind" fn $Allreduce(
             from: Address,
             into: Address,
             count: $count,
@@ -66,7 +66,7 @@ macro_rules! reductions {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Scatter(
+        pub(crate) unsafe extern "C-unwind" fn $Scatter(
             from: Address,
             into: Address,
             counts: *const $count,
@@ -86,7 +86,7 @@ macro_rules! reductions {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $Block(
+        pub(crate) unsafe extern "C-unwind" fn $Block(
             from: Address,
             into: Address,
             count: $count,
