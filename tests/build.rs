@@ -101,10 +101,34 @@ fn build_shim(kernels: &Path) -> Result<(), Box<dyn Error>> {
     let compiler = link_library(&build, "libnvrtc.so.13", &stub("stub", &sources::STUB_COMPILER))?;
     let nccl = [stub("stub_nccl", &sources::STUB_NCCL), vec![driver.join("libcuda.so.1")]].concat();
     let nccl = link_library(&build, "libnccl.so.2", &nccl)?;
+    println!("cargo::rustc-env=MGCOMP_STUB_OLDER_DRIVER={}", older(&driver)?.display());
     println!("cargo::rustc-env=MGCOMP_STUB_DRIVER={}", driver.display());
     println!("cargo::rustc-env=MGCOMP_STUB_COMPILER={}", compiler.display());
     println!("cargo::rustc-env=MGCOMP_STUB_NCCL={}", nccl.display());
     Ok(())
+}
+
+/// The driver as that of CUDA 11.0 is, in a folder of its own: what later ones have besides has a name that nobody looks for.
+fn older(driver: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let name = "libcuda.so.1";
+    let mut bytes = fs::read(driver.join(name))?;
+    for later in ["cuGraphInstantiateWithFlags", "cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"] {
+        let text = format!("\0{later}\0");
+        let mut places: Vec<_> = bytes
+            .windows(text.len())
+            .enumerate()
+            .filter(|(_, found)| *found == text.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
+        if places.is_empty() {
+            return Err(format!("the stub of the driver has no {later}").into());
+        }
+        places.drain(..).for_each(|at| bytes[at + 1] = b'-');
+    }
+    let folder = PathBuf::from(env::var("OUT_DIR")?).join("older");
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(name), bytes)?;
+    Ok(folder)
 }
 
 /// Links a shared library in a folder of its own, which is the result. It is there under its name with and

@@ -32,6 +32,8 @@ pub enum Libraries {
     Driver,
     /// The stubs of both.
     DriverAndCompiler,
+    /// The same, but the driver has no more functions than that of CUDA 11.0.
+    OlderDriverAndCompiler,
     /// The stubs of both, and that of NCCL.
     DriverCompilerAndNccl,
     /// The stub of the driver, and that of the compiler in the folder that a variable names.
@@ -178,6 +180,7 @@ fn folders(libraries: Libraries) -> Option<Vec<&'static str>> {
         Libraries::DriverAndCompiler | Libraries::DriverAndCompilerNotInFolder => {
             Some(vec![driver?, compiler?])
         }
+        Libraries::OlderDriverAndCompiler => Some(vec![option_env!("MGCOMP_STUB_OLDER_DRIVER")?, compiler?]),
         Libraries::DriverCompilerAndNccl => Some(vec![driver?, compiler?, option_env!("MGCOMP_STUB_NCCL")?]),
     }
 }

@@ -22,6 +22,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
+use mgcomp_codecs::device::{DeviceError, Event, Stream};
+
+#[cfg(feature = "cuda")]
 pub use device::{DeviceBuffer, DeviceSlice};
 pub(crate) use slice::Stretch;
 pub use slice::{AnySlice, Slice};
@@ -99,14 +102,13 @@ impl HostBuffer {
     /// The whole buffer as a slice.
     #[must_use]
     pub fn all(&self) -> HostSlice {
-        HostSlice { buffer: self.clone(), range: 0..self.len() }
+        HostSlice::of(self.clone(), 0..self.len())
     }
 
     /// The bytes of `range`, or `None` if the buffer does not have them.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<HostSlice> {
-        (range.start <= range.end && range.end <= self.len())
-            .then(|| HostSlice { buffer: self.clone(), range })
+        (range.start <= range.end && range.end <= self.len()).then(|| HostSlice::of(self.clone(), range))
     }
 }
 
@@ -139,9 +141,30 @@ impl fmt::Debug for HostBuffer {
 pub struct HostSlice {
     buffer: HostBuffer,
     range: Range<usize>,
+    /// What must have happened before it is used.
+    #[cfg(feature = "cuda")]
+    ready: Option<Arc<Event>>,
 }
 
 impl HostSlice {
+    fn of(buffer: HostBuffer, range: Range<usize>) -> Self {
+        Self {
+            buffer,
+            range,
+            #[cfg(feature = "cuda")]
+            ready: None,
+        }
+    }
+
+    /// The same bytes, to be used after all work that is on `stream` now, such as a copy to them. Whoever holds them waits for that.
+    ///
+    /// # Errors
+    /// [`DeviceError::Recording`] if `stream` records a graph, and whatever the driver says.
+    #[cfg(feature = "cuda")]
+    pub fn after(&self, stream: &Stream) -> Result<Self, DeviceError> {
+        Ok(Self { ready: Some(Arc::new(device::end_of(stream)?)), ..self.clone() })
+    }
+
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -159,7 +182,7 @@ impl HostSlice {
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         let start = self.range.start.checked_add(offset)?;
         let end = start.checked_add(len)?;
-        (end <= self.range.end).then(|| Self { buffer: self.buffer.clone(), range: start..end })
+        (end <= self.range.end).then(|| Self { range: start..end, ..self.clone() })
     }
 
     /// Where it begins in its buffer.
@@ -237,11 +260,18 @@ impl HostSlice {
     }
 
     fn wait_for(&self, usage: Use) -> Held {
+        // Where that fails, so does whatever else is done with the device, and nothing there uses the bytes any more.
+        #[cfg(feature = "cuda")]
+        let _ = self.ready.as_ref().map(|ready| ready.wait());
         self.buffer.shared.ranges.hold(&self.range, usage);
         Held { slice: self.clone(), usage }
     }
 
     fn hold_if_free(&self, usage: Use) -> Option<Held> {
+        #[cfg(feature = "cuda")]
+        if self.ready.as_ref().is_some_and(|ready| ready.is_over() == Ok(false)) {
+            return None;
+        }
         let is_held = self.buffer.shared.ranges.try_hold(&self.range, usage);
         is_held.then(|| Held { slice: self.clone(), usage })
     }

@@ -211,9 +211,15 @@ impl Desk {
             to.apart_from(&from)?;
         }
         let mut lent = Lent::default();
+        let stream = of_a_device(direction, stream);
         // SAFETY: as for this one.
-        let mut take = |span, of_device| unsafe { self.take(&mut lent, span, of_device, stream) };
-        let (to, from) = (take(&to, direction.writes_device())?, take(&from, direction.reads_device())?);
+        let mut take = |span, of_device, stream| unsafe { self.take(&mut lent, span, of_device, stream) };
+        // What is read from a device is there after the stream's work, and so is what the host may write then.
+        let to = match direction.writes_device() {
+            true => take(&to, true, stream)?,
+            false => take(&to, false, None)?,
+        };
+        let from = take(&from, direction.reads_device(), stream)?;
         Ok((to, from, lent))
     }
 
@@ -224,15 +230,17 @@ impl Desk {
     pub(crate) unsafe fn lend_one(
         &self,
         span: &Span,
-        of_device: bool,
+        (of_device, direction): (bool, Direction),
         stream: *mut c_void,
     ) -> Result<(Slice, Lent), Failure> {
         let mut lent = Lent::default();
         // SAFETY: as for this one.
-        let slice = unsafe { self.take(&mut lent, span, of_device, stream) }?;
+        let slice = unsafe { self.take(&mut lent, span, of_device, of_a_device(direction, stream)) }?;
         Ok((slice, lent))
     }
 
+    /// A buffer that is to be used after the work of a stream, if there is one.
+    ///
     /// # Safety
     /// As for [`lend`](Self::lend).
     unsafe fn take(
@@ -240,19 +248,33 @@ impl Desk {
         lent: &mut Lent,
         span: &Span,
         of_device: bool,
-        stream: *mut c_void,
+        stream: Option<*mut c_void>,
     ) -> Result<Slice, Failure> {
         if !of_device {
             // SAFETY: as for this one.
-            return Ok(unsafe { lent.take_host(span) }.into());
+            let slice = unsafe { lent.take_host(span) };
+            return Ok(match (&self.device, stream) {
+                // SAFETY: as for this one; the stream is used for no longer than this call.
+                (Some(device), Some(stream)) => slice.after(&unsafe { device.adopt_stream(stream) })?.into(),
+                _ => slice.into(),
+            });
         }
         let device = self.device.as_ref().ok_or_else(|| {
             Failure::argument("the copier was made without a CUDA device: cudaDevice was -1")
         })?;
-        // SAFETY: as for this one; the stream is used for no longer than this call.
-        let (slice, stream) = unsafe { (lent.take_of(device, span), device.adopt_stream(stream)) };
-        Ok(slice.after(&stream)?.into())
+        // SAFETY: as for this one.
+        let slice = unsafe { lent.take_of(device, span) };
+        Ok(match stream {
+            // SAFETY: as for this one; the stream is used for no longer than this call.
+            Some(stream) => slice.after(&unsafe { device.adopt_stream(stream) })?.into(),
+            None => slice.into(),
+        })
     }
+}
+
+/// The stream that goes with a copy, if one of its places is a device.
+fn of_a_device(direction: Direction, stream: *mut c_void) -> Option<*mut c_void> {
+    (direction != Direction::HostToHost).then_some(stream)
 }
 
 /// What a kind says, if a stream goes with it.
@@ -312,9 +334,10 @@ impl From<CopyError> for Failure {
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         let code = match &error {
-            DeviceError::NoDriver | DeviceError::NoDevice { .. } | DeviceError::TooOld { .. } => {
-                mgcompResult::Unsupported
-            }
+            DeviceError::NoDriver
+            | DeviceError::NoDevice { .. }
+            | DeviceError::TooOld { .. }
+            | DeviceError::MissingSymbol { .. } => mgcompResult::Unsupported,
             DeviceError::TooLong { .. } | DeviceError::Recording => mgcompResult::InvalidArgument,
             error if error.is_out_of_memory() => mgcompResult::NoMemory,
             _ => mgcompResult::System,

@@ -70,7 +70,8 @@ pub unsafe extern "C" fn mgcompKeepCompressed(
         let desk = desk(copier)?;
         let span = Span::new("source", source, bytes)?;
         // SAFETY: the header asks for the buffer; the call waits until nothing uses it.
-        let (from, lent) = unsafe { desk.lend_one(&span, direction.reads_device(), cuda_stream) }?;
+        let (from, lent) =
+            unsafe { desk.lend_one(&span, (direction.reads_device(), direction), cuda_stream) }?;
         let done = desk.copier.keep(from, direction, element, policy).and_then(CopyHandle::wait);
         let (kept, report) = desk.lot.settle(done.map_err(Failure::from), lent)?;
         out.set(mgcompKept { id: KEPT.insert(OnceLock::from(kept))? });
@@ -109,7 +110,8 @@ pub unsafe extern "C" fn mgcompKeepCompressedAsync(
         let desk = desk(copier)?;
         let span = Span::new("source", source, bytes)?;
         // SAFETY: the header asks for the buffer until the request is finished.
-        let (from, lent) = unsafe { desk.lend_one(&span, direction.reads_device(), cuda_stream) }?;
+        let (from, lent) =
+            unsafe { desk.lend_one(&span, (direction.reads_device(), direction), cuda_stream) }?;
         let id = KEPT.insert(OnceLock::new())?;
         let keep = || Ok(Work::Keep(desk.copier.keep(from, direction, element, policy)?, id));
         begin(out, &desk.lot, lent, keep).inspect_err(|_| drop(KEPT.remove(id)))?;
@@ -143,7 +145,8 @@ pub unsafe extern "C" fn mgcompExpandKept(
         let desk = desk(copier)?;
         let span = Span::new("destination", destination, bytes)?;
         // SAFETY: the header asks for the buffer; the call waits until nothing uses it.
-        let (to, lent) = unsafe { desk.lend_one(&span, direction.writes_device(), cuda_stream) }?;
+        let (to, lent) =
+            unsafe { desk.lend_one(&span, (direction.writes_device(), direction), cuda_stream) }?;
         let done = with(kept, |kept| Ok(desk.copier.expand(to, kept, direction)?.wait()?));
         let done = desk.lot.settle(done, lent)?;
         if let Some(out) = out {
@@ -176,7 +179,8 @@ pub unsafe extern "C" fn mgcompExpandKeptAsync(
         let desk = desk(copier)?;
         let span = Span::new("destination", destination, bytes)?;
         // SAFETY: the header asks for the buffer until the request is finished.
-        let (to, lent) = unsafe { desk.lend_one(&span, direction.writes_device(), cuda_stream) }?;
+        let (to, lent) =
+            unsafe { desk.lend_one(&span, (direction.writes_device(), direction), cuda_stream) }?;
         begin(out, &desk.lot, lent, || {
             with(kept, |kept| Ok(Work::Copy(desk.copier.expand(to, kept, direction)?)))
         })

@@ -17,11 +17,24 @@ use super::DeviceError;
 pub(super) const NOT_READY: u32 = 600;
 
 macro_rules! functions {
-    ($(fn $symbol:ident($($argument:ty),*);)*) => {
+    (
+        $(fn $symbol:ident($($argument:ty),*);)*
+        $(later fn $later:ident($($of_later:ty),*);)*
+    ) => {
         /// The driver, loaded.
         #[derive(Debug)]
         pub(super) struct Driver {
             $(pub(super) $symbol: unsafe extern "C" fn($($argument),*) -> u32,)*
+            $($later: Option<unsafe extern "C" fn($($of_later),*) -> u32>,)*
+        }
+
+        impl Driver {
+            $(
+                /// The function, if the driver is new enough to have it.
+                pub(super) fn $later(&self) -> Result<unsafe extern "C" fn($($of_later),*) -> u32, DeviceError> {
+                    self.$later.ok_or(missing(stringify!($later)))
+                }
+            )*
         }
 
         impl Driver {
@@ -32,12 +45,16 @@ macro_rules! functions {
                 }
                 // SAFETY: as above; the library was just found.
                 let library = unsafe { sys::culib() };
-                let missing = |symbol| DeviceError::MissingSymbol { library: "the CUDA driver", symbol };
                 Ok(Self {
                     $($symbol: {
                         // SAFETY: the signature is that of cuda.h. The library is never unloaded.
                         let found = unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) };
                         *found.map_err(|_| missing(stringify!($symbol)))?
+                    },)*
+                    $($later: {
+                        // SAFETY: as above.
+                        let found = unsafe { library.get(concat!(stringify!($later), "\0").as_bytes()) };
+                        found.ok().map(|found| *found)
                     },)*
                 })
             }
@@ -45,6 +62,11 @@ macro_rules! functions {
     };
 }
 
+fn missing(symbol: &'static str) -> DeviceError {
+    DeviceError::MissingSymbol { library: "the CUDA driver", symbol }
+}
+
+// Drivers of CUDA 11.0 have all but those of later ones, which only what needs them asks for.
 functions! {
     fn cuInit(u32);
     fn cuGetErrorName(u32, *mut *const c_char);
@@ -100,8 +122,6 @@ functions! {
     fn cuStreamQuery(CUstream);
     fn cuStreamGetCtx(CUstream, *mut CUcontext);
     fn cuStreamWaitEvent(CUstream, CUevent, u32);
-    fn cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, u32);
-    fn cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, u32);
     fn cuStreamBeginCapture_v2(CUstream, sys::CUstreamCaptureMode);
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
     fn cuStreamGetCaptureInfo(CUstream, *mut u32, *mut u64);
@@ -112,11 +132,15 @@ functions! {
     fn cuEventQuery(CUevent);
     fn cuEventElapsedTime(*mut f32, CUevent, CUevent);
     fn cuEventDestroy_v2(CUevent);
-    fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
     fn cuGraphLaunch(CUgraphExec, CUstream);
     fn cuGraphExecDestroy(CUgraphExec);
     fn cuGraphDestroy(CUgraph);
     fn cuLaunchKernel(CUfunction, u32, u32, u32, u32, u32, u32, u32, CUstream, *mut *mut c_void, *mut *mut c_void);
+    // 11.4
+    later fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
+    // 11.7
+    later fn cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, u32);
+    later fn cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, u32);
 }
 
 impl Driver {

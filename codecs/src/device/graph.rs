@@ -116,8 +116,10 @@ impl Recorded {
         let _relaxed = relax(self.driver);
         let entered = shared.context.enter()?;
         let mut handle = ptr::null_mut();
+        let instantiate = entered.driver.cuGraphInstantiateWithFlags()?;
         // SAFETY: `handle` is a live variable, and the graph lives.
-        unsafe { call!(entered.driver, cuGraphInstantiateWithFlags(&raw mut handle, self.handle, 0))? };
+        let code = unsafe { instantiate(&raw mut handle, self.handle, 0) };
+        entered.driver.check("cuGraphInstantiateWithFlags", code)?;
         Ok(Graph { shared: Arc::clone(shared), handle })
     }
 }

@@ -50,6 +50,15 @@ fn peers() {
     }
 }
 
+#[test]
+fn device_copies() {
+    let test = "device_copies";
+    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
+        let bench = Bench::new();
+        bench.run_on_stub(test, &bench.compile(language, &source("device_copies.c")), 1);
+    }
+}
+
 /// Ranks, and the offload queue, whose buffers are in the memory of devices.
 #[test]
 fn tensors() {

@@ -43,6 +43,23 @@ fn no_driver() {
 }
 
 #[test]
+fn what_later_drivers_have_is_asked_for_where_it_is_needed() {
+    let test = "loading::what_later_drivers_have_is_asked_for_where_it_is_needed";
+    with_stub(test, Libraries::OlderDriverAndCompiler, |_| {
+        assert_eq!(origin(Cache::Off), Ok(Origin::Compiled));
+        let device = Device::open(0).unwrap();
+        let (stream, words) = (device.stream().unwrap(), device.alloc(8).unwrap());
+        let missing = |symbol| DeviceError::MissingSymbol { library: "the CUDA driver", symbol };
+        let word = || words.region().word(0);
+        assert_eq!(stream.post(word(), 1).unwrap_err(), missing("cuStreamWriteValue32_v2"));
+        assert_eq!(stream.wait_for(word(), 1).unwrap_err(), missing("cuStreamWaitValue32_v2"));
+        let nothing = stream.capture(|| Ok::<(), DeviceError>(()));
+        assert_eq!(nothing.err(), Some(missing("cuGraphInstantiateWithFlags")));
+        stream.wait().unwrap();
+    });
+}
+
+#[test]
 fn no_compiler() {
     with_stub("loading::no_compiler", Libraries::Driver, |stub| {
         if Compiler::instance().is_ok() {

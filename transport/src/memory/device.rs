@@ -158,14 +158,7 @@ impl DeviceSlice {
     /// [`DeviceError::Recording`] if `stream` records a graph, and whatever the driver says: that is an error too (906) of the
     /// legacy default stream while another one records that waits for it. What is recorded goes on.
     pub fn after(&self, stream: &Stream) -> Result<Self, DeviceError> {
-        // Asked first, which spoils nothing. A stream of the library's own that waited for what is recorded would be recorded
-        // too; and to record an event on the default stream spoils what those record that wait for it.
-        if stream.is_capturing()? {
-            return Err(DeviceError::Recording);
-        }
-        let event = stream.milestone()?; // the stream may be one of another device
-        stream.record(&event)?;
-        Ok(Self { ready: Some(Arc::new(event)), ..self.clone() })
+        Ok(Self { ready: Some(Arc::new(end_of(stream)?)), ..self.clone() })
     }
 
     /// The part of `len` bytes from `offset` on, or `None` if the slice does not have it.
@@ -245,6 +238,18 @@ impl DeviceSlice {
         let is_held = self.buffer.shared.ranges.try_hold(&self.range, usage);
         is_held.then(|| DeviceHold { slice: self.clone(), usage })
     }
+}
+
+/// The end of all work that is on `stream` now.
+pub(super) fn end_of(stream: &Stream) -> Result<Event, DeviceError> {
+    // Asked first, which spoils nothing. A stream of the library's own that waited for what is recorded would be recorded
+    // too; and to record an event on the default stream spoils what those record that wait for it.
+    if stream.is_capturing()? {
+        return Err(DeviceError::Recording);
+    }
+    let event = stream.milestone()?; // the stream may be one of another device
+    stream.record(&event)?;
+    Ok(event)
 }
 
 /// Memory of a device while work is enqueued that uses it. To be dropped when that has ended.

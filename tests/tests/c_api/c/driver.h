@@ -15,6 +15,8 @@ static struct {
     int (*pop)(void **context);
     int (*allocate)(uint64_t *address, size_t bytes);
     int (*free)(uint64_t address);
+    int (*allocate_host)(void **memory, size_t bytes, unsigned flags);
+    int (*free_host)(void *memory);
     int (*create_stream)(void **stream, unsigned flags);
     int (*destroy_stream)(void *stream);
     int (*begin_capture)(void *stream, int mode);
@@ -23,6 +25,7 @@ static struct {
     int (*fill)(uint64_t address, unsigned char value, size_t bytes, void *stream);
     int (*upload)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*download)(void *to, uint64_t from, size_t bytes, void *stream);
+    int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
     int (*await_value)(void *stream, uint64_t address, uint32_t value, unsigned flags);
     int (*write_value)(void *stream, uint64_t address, uint32_t value, unsigned flags);
 } cu;
@@ -47,6 +50,8 @@ static inline void open_driver(void)
     find(library, "cuCtxPopCurrent_v2", &cu.pop);
     find(library, "cuMemAlloc_v2", &cu.allocate);
     find(library, "cuMemFree_v2", &cu.free);
+    find(library, "cuMemHostAlloc", &cu.allocate_host);
+    find(library, "cuMemFreeHost", &cu.free_host);
     find(library, "cuStreamCreate", &cu.create_stream);
     find(library, "cuStreamDestroy_v2", &cu.destroy_stream);
     find(library, "cuStreamBeginCapture_v2", &cu.begin_capture);
@@ -55,6 +60,7 @@ static inline void open_driver(void)
     find(library, "cuMemsetD8Async", &cu.fill);
     find(library, "cuMemcpyHtoDAsync_v2", &cu.upload);
     find(library, "cuMemcpyDtoHAsync_v2", &cu.download);
+    find(library, "cuMemcpyAsync", &cu.copy);
     find(library, "cuStreamWaitValue32_v2", &cu.await_value);
     find(library, "cuStreamWriteValue32_v2", &cu.write_value);
     CHECK(cu.init(0) == 0);
