@@ -22,7 +22,10 @@ use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::Held;
 use crate::message::Status;
 use crate::payload::Payload;
-use crate::pool::Pool;
+use crate::pool::{Pool, Pooled};
+
+/// What waits to be sent keeps at most so many times as much memory as it has bytes.
+const MOST_ROOM: usize = 8;
 
 /// Codec threads for host memory.
 pub struct HostExecutor {
@@ -230,7 +233,7 @@ impl Workbench {
             let len = encode_to(codec, element, &source, options, &mut frame).map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
             if len < source.len() {
-                return Ok((algorithm, Bytes::from_owner(frame).slice(..len)));
+                return Ok((algorithm, self.shrunk(frame, len)));
             }
         }
         if lent {
@@ -239,6 +242,17 @@ impl Workbench {
         let mut copy = self.pool.take(source.len());
         copy.extend_from_slice(&source);
         Ok((Algorithm::None, Bytes::from_owner(copy)))
+    }
+
+    /// The first `len` bytes of a frame's room. What waits for its turn on a link counts with those, so it does not keep much more
+    /// memory, and the room is there for the next frame while the caches still have it.
+    fn shrunk(&self, frame: Pooled, len: usize) -> Bytes {
+        if len > frame.len() / MOST_ROOM {
+            return Bytes::from_owner(frame).slice(..len);
+        }
+        let mut copy = self.pool.take(len);
+        copy.extend_from_slice(&frame[..len]);
+        Bytes::from_owner(copy)
     }
 
     fn decode(
@@ -314,6 +328,25 @@ mod tests {
         let done = executor.submit(Ticket(7), work).unwrap_or_else(|| reports.recv().unwrap());
         assert_eq!(done.ticket, Ticket(7));
         done.result
+    }
+
+    #[test]
+    fn what_has_shrunk_a_lot_keeps_no_long_room() {
+        for (zeros, is_given_back) in [(1 << 20, true), (1 << 19, false)] {
+            let (report, reports) = mpsc::channel();
+            let sink: DoneSink = Arc::new(move |done| report.send(done).unwrap());
+            let mut executor = HostExecutor::start(0, true, &sink).unwrap();
+            let raw: Vec<u8> = (0..1 << 20)
+                .map(|i: u32| if i < zeros { 0 } else { (i.wrapping_mul(i) >> 7) as u8 })
+                .collect();
+            let source = Payload::from_memory(HostBuffer::from(raw).all());
+            let (element, algorithm) = (Element::U32, Algorithm::Zvc);
+            let work = Work::Encode { source, element, algorithm, lent: false, shelf: None };
+            let done = executor.submit(Ticket(7), work).unwrap_or_else(|| reports.recv().unwrap());
+            assert!(matches!(done.result, Ok(Output::Encoded(Algorithm::Zvc, _))), "{:?}", done.result);
+            // The frame is there still.
+            assert_eq!(executor.workbench.pool.keeps_any(), is_given_back);
+        }
     }
 
     fn encode(raw: &[u8], algorithm: Algorithm) -> (Algorithm, Payload) {

@@ -28,6 +28,8 @@ const BURST: u32 = 16;
 const PATIENCE: Duration = LONGEST_UNFELT.saturating_mul(BURST);
 /// So many in a row that are not clear are more than something else's doing.
 const UNCLEAR: u32 = 3;
+/// After so many in a row with a request that has failed, none that counts is to be expected.
+const FAILED: u32 = 4;
 
 /// What moves bytes from or to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +78,8 @@ struct Line {
     left: Left,
     /// How many bursts in a row were not clear, of those that say something.
     unclear: u32,
+    /// How many in a row had a request that has failed.
+    failed: u32,
 }
 
 /// Those of earlier bursts that are still under way.
@@ -271,6 +275,11 @@ impl Line {
 
     fn end_burst(&mut self, now: Instant, passed: u64) {
         let Some(burst) = self.burst.take() else { return };
+        self.failed = if burst.has_failed { self.failed + 1 } else { 0 };
+        if self.failed >= FAILED {
+            self.failed = 0;
+            self.course.give_up(); // or all of them might go raw for ever, and none count
+        }
         self.left.count += burst.under_way;
         if burst.under_way > 0 {
             self.left.since.get_or_insert(now);

@@ -158,7 +158,7 @@ impl Drop for Making<'_> {
 }
 
 impl Watch {
-    fn of(members: &[Rank]) -> Arc<Self> {
+    pub(super) fn of(members: &[Rank]) -> Arc<Self> {
         Arc::new(Self { members: members.to_vec(), state: Mutex::default() })
     }
 

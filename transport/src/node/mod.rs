@@ -411,6 +411,9 @@ impl Node {
 
     /// Watches what all ranks say of the group of all, which there is one of: for another one nobody is heard, and this says so.
     pub(crate) fn watch_world(&self, members: &[Rank]) -> (Arc<Watch>, bool) {
+        if self.is_forked() {
+            return (Watch::of(members), false); // where nobody is heard, and whoever had the lock may be gone
+        }
         self.groups.watch_world(members)
     }
 

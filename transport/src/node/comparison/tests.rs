@@ -348,6 +348,31 @@ fn what_fails_does_not_count() {
 }
 
 #[test]
+fn bursts_that_never_count_for_what_fails_are_not_raw_for_ever() {
+    let mut bench = Bench::new();
+    // One of four fails, in each of so many bursts.
+    let fail = |bench: &mut Bench, bursts: usize| -> Vec<Reason> {
+        let bursts = (0..bursts).flat_map(|_| {
+            let writes: Vec<_> = (0..4).map(|_| bench.begin_write(FASTEST)).collect();
+            bench.pass(1);
+            writes.iter().enumerate().for_each(|(at, (request, _))| bench.end(*request, at > 0));
+            writes.into_iter().map(|(_, decision)| decision.reason).collect::<Vec<_>>()
+        });
+        bursts.collect()
+    };
+    // As soon as one is raw that is compared.
+    while bench.write(FASTEST) == FASTEST {}
+    let reasons = fail(&mut bench, 200);
+    assert!(reasons[40..].iter().all(|reason| *reason == FASTEST), "{reasons:?}");
+    // And what was found to be slower is compared again.
+    let mut bench = Bench::new();
+    (0..FOUND).for_each(|_| _ = bench.write(FASTEST));
+    assert_eq!(bench.write(FASTEST), SLOWER);
+    let reasons = fail(&mut bench, 200);
+    assert!(reasons[400..].iter().all(|reason| *reason == FASTEST), "{reasons:?}");
+}
+
+#[test]
 fn reads_that_take_longer_compressed_are_asked_for_raw_and_compared_again() {
     let mut bench = Bench::new();
     let raw = (0..FOUND).filter(|_| bench.read(true)).count();
