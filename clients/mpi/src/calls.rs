@@ -3,7 +3,8 @@
 //! Unsafe because they are foreign, and found by name. Types are those that all binary interfaces have in common: an int
 //! handle is passed in a register or slot as wide as a pointer, so a word does for every handle that is passed by value;
 //! where MPI writes a handle, it writes the lower half of a word or all of it. They unwind, as whatever stands in their place
-//! here does: what the program's handlers of errors throw in C++ passes through to where the program catches it.
+//! here does: what the program's handlers of errors throw in C++ of a call that MPI refuses passes through to where the program catches
+//! it. In the middle of a collective, where this library has something to clean up, it ends the program.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

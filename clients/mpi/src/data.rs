@@ -155,8 +155,8 @@ fn is_on_device(address: Address) -> bool {
         static SAID: Once = Once::new();
         SAID.call_once(|| {
             tracing::warn!(
-                "nothing is compressed: the program has loaded HIP or Level Zero, so that any data may be in the memory of their \
-                 devices"
+                "nothing is compressed but what MPI brings to the host (reductions, if they are asked for, and all-to-alls in place): \
+                 the program has loaded HIP or Level Zero, so that any data may be in the memory of their devices"
             );
         });
         return true;

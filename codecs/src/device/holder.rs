@@ -160,8 +160,10 @@ pub fn are_others_loaded() -> bool {
         if !FOUND.load(Ordering::Relaxed) && loads != Some(IN_VAIN.load(Ordering::Relaxed)) {
             // SAFETY: `look` takes nothing but what the loader gives.
             let found = unsafe { libc::dl_iterate_phdr(Some(look), ptr::null_mut()) } != 0;
-            FOUND.store(found, Ordering::Relaxed);
-            IN_VAIN.store(loads.unwrap_or(u64::MAX), Ordering::Relaxed);
+            match found {
+                true => FOUND.store(true, Ordering::Relaxed),
+                false => IN_VAIN.store(loads.unwrap_or(u64::MAX), Ordering::Relaxed),
+            }
         }
         FOUND.load(Ordering::Relaxed)
     }
