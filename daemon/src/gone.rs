@@ -5,7 +5,7 @@
 //! has a process of the job here; with the last one its counters end, which is no fall. At most [`MOST_PAIRS`] pairs of job and
 //! peer are kept. Beyond that, of the user with the most of them the job with the most is forgotten, and its counters fall once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use mgcomp_transport::control::{SlotKind, SlotView};
@@ -32,6 +32,8 @@ pub(crate) enum Whom {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     users: BTreeMap<u32, Jobs>,
+    /// Users of whom it has been said that something is forgotten, for as long as anything of theirs is kept.
+    forgot: BTreeSet<u32>,
 }
 
 type Jobs = BTreeMap<String, BTreeMap<Whom, Kept>>;
@@ -61,7 +63,13 @@ impl Gone {
             let Some((&uid, jobs)) = self.users.iter().max_by_key(|(_, jobs)| pairs(jobs)) else { return };
             let largest = jobs.iter().max_by_key(|(_, peers)| peers.len());
             let Some(largest) = largest.map(|(job, _)| job.clone()) else { return };
-            tracing::warn!(job = largest, uid, "what its processes have counted that are gone is forgotten");
+            if self.forgot.insert(uid) {
+                tracing::warn!(
+                    job = largest,
+                    uid,
+                    "what processes of this user have counted that are gone is forgotten, beyond {MOST_PAIRS} pairs of job and peer"
+                );
+            }
             self.forget(JobOf { job: &largest, uid });
         }
     }
@@ -72,6 +80,7 @@ impl Gone {
             jobs.remove(job);
             if jobs.is_empty() {
                 self.users.remove(&uid);
+                self.forgot.remove(&uid);
             }
         }
     }

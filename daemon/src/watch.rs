@@ -1,7 +1,7 @@
 //! What watchers see. All that watch the same thing share one sampler, which never waits for any of them: who is slow
 //! sees the latest when it looks again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -97,11 +97,11 @@ fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&
     let mut jobs = now.jobs();
     jobs.retain(|job, _| subject.job.as_deref().is_none_or(|wanted| wanted == *job));
     let places: Vec<_> = jobs.values().map(|processes| places_of(subject, processes)).collect();
-    let mut room = Room::among(places.iter().flat_map(BTreeMap::values).copied(), MOST_ROWS);
+    let mut room = Room::among(places.iter().flat_map(BTreeMap::values).flatten().copied(), MOST_ROWS);
     let (mut rows, mut left_out) = (Vec::new(), 0);
     for ((job, processes), mut places) in jobs.iter().zip(places) {
         let all = places.len();
-        places.retain(|_, uid| room.take(*uid));
+        places.retain(|_, owners| room.take(owners.iter().copied()));
         left_out += all - places.len();
         let of_job = rows_of(subject, &scopes.of_job(job), processes, before, &places);
         rows.extend(of_job.map(|(row, pair)| pair.row(row, job, interval)));
@@ -113,16 +113,20 @@ fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&
 /// Where a row comes among those of its job.
 type Place = (u64, usize);
 
-/// Whose rows there are of a job. What several users have a part in is of the first of them.
-fn places_of(subject: &Subject, processes: &[&ProcessView]) -> BTreeMap<Place, u32> {
-    let mut places = BTreeMap::new();
-    if let (Level::Job, Some(first)) = (subject.level, processes.first()) {
-        places.insert(Place::default(), first.who.uid);
-    }
+/// The rows of a job, and the users who have a part in them.
+type Places = BTreeMap<Place, BTreeSet<u32>>;
+
+/// What rows there are of a job.
+fn places_of(subject: &Subject, processes: &[&ProcessView]) -> Places {
+    let mut places = Places::new();
     for process in processes {
+        if subject.level == Level::Job {
+            places.entry(Place::default()).or_default().insert(process.who.uid);
+            continue;
+        }
         for (index, (slot, _)) in process.slots(None).enumerate() {
             if let Some(place) = place_of(subject, process, index, slot) {
-                places.entry(place).or_insert(process.who.uid);
+                places.entry(place).or_default().insert(process.who.uid);
             }
         }
     }
@@ -181,7 +185,7 @@ fn rows_of(
     settings: &JobSettings,
     processes: &[&ProcessView],
     before: Option<&Snapshot>,
-    places: &BTreeMap<Place, u32>,
+    places: &Places,
 ) -> impl Iterator<Item = (Row, Pair)> + use<> {
     let mut rows = BTreeMap::<Place, (Row, Pair)>::new();
     if subject.level == Level::Job && places.contains_key(&Place::default()) {

@@ -119,9 +119,10 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
     let off = jobs.iter().all(|job| job.is_off);
     let shown = by_job.get_key_value(wanted).or_else(|| by_job.get_key_value(jobs.first()?.job));
     let all = jobs.len();
-    let owner = |job: &Job<'_>| by_job[job.job].first().map_or(0, |process| process.who.uid);
-    let mut room = Room::among(jobs.iter().map(owner), MOST_JOBS);
-    jobs.retain(|job| room.take(owner(job)));
+    let owners =
+        |job: &Job<'_>| by_job[job.job].iter().map(|process| process.who.uid).collect::<BTreeSet<_>>();
+    let mut room = Room::among(jobs.iter().flat_map(owners), MOST_JOBS);
+    jobs.retain(|job| room.take(owners(job)));
     let other_jobs = all - jobs.len();
     let data = Data {
         up_ns: snapshot.at.saturating_duration_since(node.started).as_nanos() as u64,

@@ -355,7 +355,6 @@ async fn over(mut deadline: watch::Receiver<Option<Instant>>) {
     }
 }
 
-/// A gRPC service under its name.
 /// What a service does not know it answers with a status alone, which would tell nobody what to do.
 fn with_text(answer: Response<Body>, path: &str) -> Response<Body> {
     let unimplemented = HeaderValue::from(tonic::Code::Unimplemented as i32);
@@ -371,6 +370,7 @@ fn with_text(answer: Response<Body>, path: &str) -> Response<Body> {
     }
 }
 
+/// A gRPC service under its name.
 fn route<S>(server: S) -> (&'static str, Route)
 where
     S: tower_service::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>

@@ -48,22 +48,22 @@ pub(super) async fn jobs(node: &Node, with_processes: bool) -> ListJobsResponse 
 pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, Status> {
     let snapshot = node.snapshots.get(&node.processes, AGE).await;
     let processes = snapshot.jobs().remove(job).ok_or_else(|| no_job(job))?;
-    // Whose the first slot of a peer is, how many streams there are, and what all count.
-    let mut peers = BTreeMap::<u32, (u32, u32, Totals)>::new();
+    // Whose slots they are, how many streams there are, and what all count.
+    let mut peers = BTreeMap::<u32, (BTreeSet<u32>, u32, Totals)>::new();
     for process in &processes {
         for (slot, _) in process.slots(None).filter(|(slot, _)| slot.kind.has_peer()) {
-            let new = || (process.who.uid, 0, Totals::default());
-            let (_, streams, totals) = peers.entry(slot.peer).or_insert_with(new);
+            let (owners, streams, totals) = peers.entry(slot.peer).or_default();
+            owners.insert(process.who.uid);
             *streams += u32::from(slot.kind == SlotKind::Sent);
             totals.add(slot, None);
         }
     }
     let all = peers.len();
-    let mut room = Room::among(peers.values().map(|(uid, ..)| *uid), MOST_ROWS);
-    peers.retain(|_, (uid, ..)| room.take(*uid));
+    let mut room = Room::among(peers.values().flat_map(|(owners, ..)| owners).copied(), MOST_ROWS);
+    peers.retain(|_, (owners, ..)| room.take(owners.iter().copied()));
     let left_out = (all - peers.len()) as u32;
     let settings = node.store.scopes().of_job(job);
-    let peer = |(peer, (_, streams, totals)): (u32, (u32, u32, Totals))| Peer {
+    let peer = |(peer, (_, streams, totals)): (u32, (BTreeSet<u32>, u32, Totals))| Peer {
         job: job.to_owned(),
         peer,
         link_gbps: totals.link_gbps(),
@@ -97,7 +97,7 @@ pub(super) async fn streams(
     found.sort_by_key(Found::place);
     let all = found.len();
     let mut room = Room::among(found.iter().map(|found| found.who.uid), MOST_ROWS);
-    found.retain(|found| room.take(found.who.uid));
+    found.retain(|found| room.take([found.who.uid]));
     let left_out = (all - found.len()) as u32;
     let settings = node.store.scopes().of_job(job);
     let streams = found.iter().map(|found| found.stream(job, &settings)).collect();
