@@ -1,9 +1,11 @@
 //! Writing a file so that nobody ever sees half of it, or standard output.
 
-use std::fs::{self, File, Permissions};
+#[cfg(unix)]
+use std::fs::Permissions;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 #[cfg(unix)]
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -44,13 +46,13 @@ impl Output {
         let target = target(path, input, overwrite)?;
         let folder =
             target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let replaced = fs::metadata(&target).ok().map(|replaced| replaced.permissions());
-        let temporary = temporary_in(folder, replaced).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => {
-                CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
-            }
-            _ => CliError::Write { name: name.clone(), source },
-        })?;
+        let temporary =
+            temporary_in(folder, fs::metadata(&target).ok()).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => {
+                    CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
+                }
+                _ => CliError::Write { name: name.clone(), source },
+            })?;
         Ok(Self { name, sink: Sink::File { temporary, target, overwrite } })
     }
 
@@ -121,19 +123,22 @@ fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf,
 
 /// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read what it takes the
 /// place of may not read it either.
-fn temporary_in(folder: &Path, replaced: Option<Permissions>) -> io::Result<NamedTempFile> {
+fn temporary_in(folder: &Path, replaced: Option<Metadata>) -> io::Result<NamedTempFile> {
     // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
     let temporary = tempfile::Builder::new().prefix(".mgcomp-").make_in(folder, |path| {
         let mut options = File::options();
         #[cfg(unix)]
         if let Some(replaced) = &replaced {
-            options.mode(replaced.mode() & 0o777);
+            options.mode(replaced.mode() & 0o700);
         }
         options.write(true).create_new(true).open(path)
     })?;
     #[cfg(unix)]
     if let Some(replaced) = replaced {
-        temporary.as_file().set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
+        // What the group of the one may is not for that of the other.
+        let has_group = std::os::unix::fs::fchown(temporary.as_file(), None, Some(replaced.gid())).is_ok();
+        let mode = if has_group { replaced.mode() & 0o777 } else { replaced.mode() & 0o707 };
+        temporary.as_file().set_permissions(Permissions::from_mode(mode))?;
     }
     Ok(temporary)
 }
@@ -191,7 +196,7 @@ mod tests {
             fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
             let output = Output::create(&path, Path::new("-"), true).unwrap();
             let draft = names(folder.path()).into_iter().find(|name| name != "out").unwrap();
-            assert_eq!(mode(&folder.path().join(draft)), before);
+            assert_eq!(mode(&folder.path().join(draft)) & !before, 0);
             output.finish().unwrap();
             assert_eq!((mode(&path), fs::read(&path).unwrap()), (before, Vec::new()));
         }
