@@ -262,14 +262,14 @@ impl HostSlice {
     fn wait_for(&self, usage: Use) -> Held {
         // Where that fails, so does whatever else is done with the device, and nothing there uses the bytes any more.
         #[cfg(feature = "cuda")]
-        let _ = self.ready.as_ref().map(|ready| ready.wait());
+        let _ = self.ready.as_ref().map(|ready| ready.relaxed(Event::wait));
         self.buffer.shared.ranges.hold(&self.range, usage);
         Held { slice: self.clone(), usage }
     }
 
     fn hold_if_free(&self, usage: Use) -> Option<Held> {
         #[cfg(feature = "cuda")]
-        if self.ready.as_ref().is_some_and(|ready| ready.is_over() == Ok(false)) {
+        if self.ready.as_ref().is_some_and(|ready| ready.relaxed(Event::is_over) == Ok(false)) {
             return None;
         }
         let is_held = self.buffer.shared.ranges.try_hold(&self.range, usage);

@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUstreamCaptureMode;
 
 use super::context::Entered;
 use super::driver::{Driver, call};
-use super::{Device, DeviceError, Stream};
+use super::{Device, DeviceError, Event, Stream};
 
 impl Device {
     /// Lets the calling thread ask and wait for streams that do not record, allocate and free while `work` runs, which CUDA
@@ -26,6 +26,14 @@ impl Device {
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, DeviceError> {
         let _entered = self.shared.context.enter()?;
         Ok(work())
+    }
+}
+
+impl Event {
+    /// As [`Device::relaxed`], to ask for the event.
+    pub fn relaxed<T>(&self, ask: impl FnOnce(&Self) -> T) -> T {
+        let _relaxed = relax(self.shared.context.driver);
+        ask(self)
     }
 }
 

@@ -53,12 +53,13 @@ static void round_trip(mgcompCopier copier, void *one, void *two, void *stream)
     GOOD(mgcompDestroyKept(kept));
 }
 
-/* What a stream still brings to the host is copied on when it is there, and the call does not wait for that. */
+/* What a stream still brings to the host is copied on when it is there, and the call does not wait for that. Nor does it, or
+ * what waits, spoil what the program records meanwhile. */
 static void behind_a_stream(mgcompCopier copier, void *one, void *two, const char *policy)
 {
     const struct timespec a_while = {0, 20000000};
     mgcompRequest request;
-    void *stream, *other, *middle, *word = allocate(4);
+    void *stream, *other, *recording, *graph, *middle, *word = allocate(4);
 
     alarm(60); /* it would hang */
     GOOD(mgcompMemcpyCompressed(copier, one, from, RAW, IN, U32, ZVC, NULL, NULL));
@@ -67,13 +68,17 @@ static void behind_a_stream(mgcompCopier copier, void *one, void *two, const cha
     memset(middle, 0, RAW);
     memset(back, 0, RAW);
     CHECK(cu.create_stream(&stream, 1) == 0 && cu.create_stream(&other, 1) == 0);
+    CHECK(cu.create_stream(&recording, 1) == 0);
     CHECK(cu.fill(address_of(word), 0, 4, stream) == 0);
     CHECK(cu.await_value(stream, address_of(word), 1, 0) == 0);
     CHECK(cu.copy(address_of(middle), address_of(one), RAW, stream) == 0);
+    CHECK(cu.begin_capture(recording, 0) == 0);
     leave();
     GOOD(mgcompMemcpyCompressedAsync(copier, two, middle, RAW, IN, U32, policy, stream, &request));
     nanosleep(&a_while, NULL);
     enter(context);
+    CHECK(cu.end_capture(recording, &graph) == 0 && cu.destroy_graph(graph) == 0);
+    CHECK(cu.destroy_stream(recording) == 0);
     CHECK(cu.write_value(other, address_of(word), 1, 0) == 0);
     leave();
     GOOD(mgcompWaitRequest(request, NULL));
