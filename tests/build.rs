@@ -78,7 +78,6 @@ fn build_shim(kernels: &Path) -> Result<(), Box<dyn Error>> {
         .cpp(true)
         .std("c++17")
         .opt_level(2)
-        .debug(true)
         .pic(true)
         .warnings(true)
         .extra_warnings(true)
