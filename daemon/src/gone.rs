@@ -5,8 +5,9 @@
 //! has a process of the job here; with the last one its counters end, which is no fall. At most [`MOST_PAIRS`] pairs of job and
 //! peer are kept. Beyond that, of the user with the most of them the job with the most is forgotten, and its counters fall once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use mgcomp_transport::control::{SlotKind, SlotView};
 
@@ -14,6 +15,8 @@ use crate::snapshot::{JobOf, Totals};
 
 /// Pairs of job and peer that are kept, some 400 bytes each.
 const MOST_PAIRS: usize = 16_384;
+/// How often it is said at most that some are forgotten: users can make that happen as often as they like.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is on the other side, as the label `peer` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +35,8 @@ pub(crate) enum Whom {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     users: BTreeMap<u32, Jobs>,
-    /// Users of whom it has been said that something is forgotten, for as long as anything of theirs is kept.
-    forgot: BTreeSet<u32>,
+    /// When it was last said that something is forgotten.
+    said: Option<Instant>,
 }
 
 type Jobs = BTreeMap<String, BTreeMap<Whom, Kept>>;
@@ -63,7 +66,8 @@ impl Gone {
             let Some((&uid, jobs)) = self.users.iter().max_by_key(|(_, jobs)| pairs(jobs)) else { return };
             let largest = jobs.iter().max_by_key(|(_, peers)| peers.len());
             let Some(largest) = largest.map(|(job, _)| job.clone()) else { return };
-            if self.forgot.insert(uid) {
+            if self.said.is_none_or(|said| said.elapsed() >= AGAIN) {
+                self.said = Some(Instant::now());
                 tracing::warn!(
                     job = largest,
                     uid,
@@ -80,7 +84,6 @@ impl Gone {
             jobs.remove(job);
             if jobs.is_empty() {
                 self.users.remove(&uid);
-                self.forgot.remove(&uid);
             }
         }
     }

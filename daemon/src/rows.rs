@@ -8,9 +8,11 @@ use std::collections::HashMap;
 /// Rows of one answer, peers or streams. Whoever wants to see further ones asks more narrowly.
 pub(crate) const MOST_ROWS: usize = 4096;
 
-/// Room for rows.
+/// Room for rows. One that several users have a part in counts as that one's who has the fewest.
 #[derive(Debug)]
 pub(crate) struct Room {
+    /// In how many rows each user has a part.
+    parts: HashMap<u32, usize>,
     /// What each user may have.
     share: usize,
     /// How many users may have one more.
@@ -19,27 +21,36 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Room for `most` of the rows of these users, each of which is named once for every row that is his, alone or with others.
-    pub(crate) fn among(owners: impl Iterator<Item = u32>, most: usize) -> Self {
-        let mut rows = HashMap::<u32, usize>::new();
-        owners.for_each(|uid| *rows.entry(uid).or_default() += 1);
-        let mut rows: Vec<_> = rows.into_values().collect();
-        rows.sort_unstable();
-        let share = share(&rows, most);
-        let rest = most - rows.iter().map(|own| share.min(*own)).sum::<usize>().min(most);
-        Self { share, rest, taken: HashMap::new() }
+    /// Room for `most` of these rows, of each of which the users are named who have a part in it.
+    pub(crate) fn among<U: IntoIterator<Item = u32>>(
+        rows: impl Iterator<Item = U> + Clone,
+        most: usize,
+    ) -> Self {
+        let mut room = Self { parts: HashMap::new(), share: 0, rest: 0, taken: HashMap::new() };
+        rows.clone().flatten().for_each(|uid| *room.parts.entry(uid).or_default() += 1);
+        let mut counts = HashMap::<u32, usize>::new();
+        rows.filter_map(|users| room.owner(users)).for_each(|uid| *counts.entry(uid).or_default() += 1);
+        let mut counts: Vec<_> = counts.into_values().collect();
+        counts.sort_unstable();
+        room.share = share(&counts, most);
+        room.rest = most.saturating_sub(counts.iter().map(|own| room.share.min(*own)).sum());
+        room
     }
 
-    /// Whether the next row of these users is told, which it is if one of them has room.
-    pub(crate) fn take(&mut self, owners: impl IntoIterator<Item = u32>) -> bool {
-        owners.into_iter().any(|uid| {
-            let taken = self.taken.entry(uid).or_default();
-            let has_one_more = *taken == self.share && self.rest > 0;
-            self.rest -= usize::from(has_one_more);
-            let has_room = *taken < self.share || has_one_more;
-            *taken += usize::from(has_room);
-            has_room
-        })
+    /// Whether the next row is told, which these users have a part in.
+    pub(crate) fn take(&mut self, users: impl IntoIterator<Item = u32>) -> bool {
+        let Some(owner) = self.owner(users) else { return false };
+        let taken = self.taken.entry(owner).or_default();
+        let has_one_more = *taken == self.share && self.rest > 0;
+        self.rest -= usize::from(has_one_more);
+        let has_room = *taken < self.share || has_one_more;
+        *taken += usize::from(has_room);
+        has_room
+    }
+
+    /// Whose a row is.
+    fn owner(&self, users: impl IntoIterator<Item = u32>) -> Option<u32> {
+        users.into_iter().min_by_key(|uid| (self.parts.get(uid), *uid))
     }
 }
 
@@ -64,20 +75,27 @@ mod tests {
     fn told(rows: &[usize], most: usize) -> Vec<usize> {
         let owners =
             || rows.iter().enumerate().flat_map(|(uid, count)| std::iter::repeat_n(uid as u32, *count));
-        let mut room = Room::among(owners(), most);
+        let mut room = Room::among(owners().map(|uid| [uid]), most);
         let mut told = vec![0; rows.len()];
         owners().filter(|uid| room.take([*uid])).for_each(|uid| told[uid as usize] += 1);
         told
     }
 
     #[test]
-    fn a_row_of_several_is_told_if_one_of_them_has_room() {
-        let rows = || (0..10).map(|row| if row < 2 { vec![0, 1] } else { vec![0] });
-        let mut room = Room::among(rows().flatten(), 5);
-        // Two of the second user, and three that the first may have besides.
-        let told: Vec<_> = rows().rev().map(|owners| room.take(owners)).collect();
-        assert_eq!(told.iter().filter(|told| **told).count(), 5, "{told:?}");
-        assert_eq!(told[8..], [true, true]);
+    fn a_row_of_several_is_that_one_s_who_has_the_fewest() {
+        // Ten of the first user, two of which the second has a part in.
+        let rows: Vec<_> = (0..10).map(|row| if row < 2 { vec![0, 1] } else { vec![0] }).collect();
+        let told = |rows: &[Vec<u32>], most| -> Vec<_> {
+            let mut room = Room::among(rows.iter().cloned(), most);
+            (0..rows.len()).filter(|row| room.take(rows[*row].clone())).collect()
+        };
+        assert_eq!(told(&rows, 5), [0, 1, 2, 3, 4]);
+        let rows: Vec<_> = rows.into_iter().rev().collect();
+        assert_eq!(told(&rows, 5), [0, 1, 2, 8, 9]);
+        // What there is room for is told, whoever has a part in it.
+        let rows: Vec<_> = (0..4000).map(|row| if row < 3000 { vec![7, 8] } else { vec![7] }).collect();
+        assert_eq!(told(&rows, MOST_ROWS).len(), 4000);
+        assert_eq!(told(&rows, 3500).len(), 3500);
     }
 
     #[test]

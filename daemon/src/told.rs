@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::gone::Whom;
 use crate::snapshot::JobOf;
 
-/// Pairs that are told one by one, in up to 10 KiB each.
+/// Pairs that are told one by one, in up to 11 KiB each.
 const MOST: usize = 16_384;
 /// Those of one user who is no operator.
 const MOST_OF_USER: usize = 4096;

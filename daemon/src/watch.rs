@@ -97,7 +97,8 @@ fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&
     let mut jobs = now.jobs();
     jobs.retain(|job, _| subject.job.as_deref().is_none_or(|wanted| wanted == *job));
     let places: Vec<_> = jobs.values().map(|processes| places_of(subject, processes)).collect();
-    let mut room = Room::among(places.iter().flat_map(BTreeMap::values).flatten().copied(), MOST_ROWS);
+    let owners = places.iter().flat_map(BTreeMap::values).map(|owners| owners.iter().copied());
+    let mut room = Room::among(owners, MOST_ROWS);
     let (mut rows, mut left_out) = (Vec::new(), 0);
     for ((job, processes), mut places) in jobs.iter().zip(places) {
         let all = places.len();

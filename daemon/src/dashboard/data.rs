@@ -121,7 +121,7 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
     let all = jobs.len();
     let owners =
         |job: &Job<'_>| by_job[job.job].iter().map(|process| process.who.uid).collect::<BTreeSet<_>>();
-    let mut room = Room::among(jobs.iter().flat_map(owners), MOST_JOBS);
+    let mut room = Room::among(jobs.iter().map(owners), MOST_JOBS);
     jobs.retain(|job| room.take(owners(job)));
     let other_jobs = all - jobs.len();
     let data = Data {

@@ -59,7 +59,7 @@ pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, S
         }
     }
     let all = peers.len();
-    let mut room = Room::among(peers.values().flat_map(|(owners, ..)| owners).copied(), MOST_ROWS);
+    let mut room = Room::among(peers.values().map(|(owners, ..)| owners.iter().copied()), MOST_ROWS);
     peers.retain(|_, (owners, ..)| room.take(owners.iter().copied()));
     let left_out = (all - peers.len()) as u32;
     let settings = node.store.scopes().of_job(job);
@@ -96,7 +96,7 @@ pub(super) async fn streams(
     }
     found.sort_by_key(Found::place);
     let all = found.len();
-    let mut room = Room::among(found.iter().map(|found| found.who.uid), MOST_ROWS);
+    let mut room = Room::among(found.iter().map(|found| [found.who.uid]), MOST_ROWS);
     found.retain(|found| room.take([found.who.uid]));
     let left_out = (all - found.len()) as u32;
     let settings = node.store.scopes().of_job(job);
