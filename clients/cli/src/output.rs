@@ -2,12 +2,14 @@
 
 #[cfg(unix)]
 use std::fs::Permissions;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Write};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+#[cfg(unix)]
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::CliError;
@@ -46,13 +48,12 @@ impl Output {
         let target = target(path, input, overwrite)?;
         let folder =
             target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary =
-            temporary_in(folder, fs::metadata(&target).ok()).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => {
-                    CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
-                }
-                _ => CliError::Write { name: name.clone(), source },
-            })?;
+        let temporary = temporary_in(folder, &target).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => {
+                CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
+            }
+            _ => CliError::Write { name: name.clone(), source },
+        })?;
         Ok(Self { name, sink: Sink::File { temporary, target, overwrite } })
     }
 
@@ -121,9 +122,13 @@ fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf,
     }
 }
 
-/// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read what it takes the
-/// place of may not read it either.
-fn temporary_in(folder: &Path, replaced: Option<Metadata>) -> io::Result<NamedTempFile> {
+/// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read the target that it takes
+/// the place of, if there is one, may not read it either.
+fn temporary_in(folder: &Path, target: &Path) -> io::Result<NamedTempFile> {
+    #[cfg(unix)]
+    let replaced = fs::metadata(target).ok();
+    #[cfg(not(unix))]
+    let _ = target;
     // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
     let temporary = tempfile::Builder::new().prefix(".mgcomp-").make_in(folder, |path| {
         let mut options = File::options();
@@ -135,17 +140,41 @@ fn temporary_in(folder: &Path, replaced: Option<Metadata>) -> io::Result<NamedTe
     })?;
     #[cfg(unix)]
     if let Some(replaced) = replaced {
-        // What the group of the one may is not for that of the other.
-        let has_group = std::os::unix::fs::fchown(temporary.as_file(), None, Some(replaced.gid())).is_ok();
-        let mode = if has_group { replaced.mode() & 0o777 } else { replaced.mode() & 0o707 };
-        temporary.as_file().set_permissions(Permissions::from_mode(mode))?;
+        let file = temporary.as_file();
+        // With a list of who may do what, the bits of the group say what all on it may at most.
+        let has_list = !matches!(
+            rustix::fs::getxattr(target, "system.posix_acl_access", &mut [0; 0][..]),
+            Err(Errno::NODATA | Errno::OPNOTSUPP)
+        );
+        let is_of_group = !has_list && std::os::unix::fs::fchown(file, None, Some(replaced.gid())).is_ok();
+        file.set_permissions(Permissions::from_mode(mode_of(replaced.mode(), is_of_group)))?;
     }
     Ok(temporary)
+}
+
+/// What may be done with a file that takes the place of another one. Where it is not of the same group, those of that group are among
+/// the others, and those of its own have nothing to do with it.
+#[cfg(unix)]
+fn mode_of(replaced: u32, is_of_group: bool) -> u32 {
+    match is_of_group {
+        true => replaced & 0o777,
+        false => replaced & 0o700 | replaced & replaced >> 3 & 0o007,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_may_more_than_before() {
+        for mode in [0o600, 0o640, 0o604, 0o666, 0o755] {
+            assert_eq!(mode_of(0o100_000 | mode, true), mode);
+        }
+        let of_another_group = [0o600, 0o640, 0o604, 0o644, 0o666, 0o657].map(|mode| mode_of(mode, false));
+        assert_eq!(of_another_group, [0o600, 0o600, 0o600, 0o604, 0o606, 0o605]);
+    }
 
     #[test]
     fn errors_do_not_name_the_temporary_file() {
