@@ -113,7 +113,7 @@ fn older(driver: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut bytes = fs::read(driver.join(name))?;
     for later in ["cuGraphInstantiateWithFlags", "cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"] {
         let text = format!("\0{later}\0");
-        let mut places: Vec<_> = bytes
+        let places: Vec<_> = bytes
             .windows(text.len())
             .enumerate()
             .filter(|(_, found)| *found == text.as_bytes())
@@ -122,7 +122,7 @@ fn older(driver: &Path) -> Result<PathBuf, Box<dyn Error>> {
         if places.is_empty() {
             return Err(format!("the stub of the driver has no {later}").into());
         }
-        places.drain(..).for_each(|at| bytes[at + 1] = b'-');
+        places.into_iter().for_each(|at| bytes[at + 1] = b'-');
     }
     let folder = PathBuf::from(env::var("OUT_DIR")?).join("older");
     fs::create_dir_all(&folder)?;

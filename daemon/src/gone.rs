@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{Duration, Instant};
 
 use mgcomp_transport::control::{SlotKind, SlotView};
 
@@ -15,8 +14,6 @@ use crate::snapshot::{JobOf, Totals};
 
 /// Pairs of job and peer that are kept, some 400 bytes each.
 const MOST_PAIRS: usize = 16_384;
-/// How often it is said at most that some are forgotten: users can make that happen as often as they like.
-const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is on the other side, as the label `peer` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,8 +32,6 @@ pub(crate) enum Whom {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     users: BTreeMap<u32, Jobs>,
-    /// When it was last said that something is forgotten.
-    said: Option<Instant>,
 }
 
 type Jobs = BTreeMap<String, BTreeMap<Whom, Kept>>;
@@ -49,33 +44,28 @@ struct Kept {
 }
 
 impl Gone {
-    /// Keeps what a process of `job` has counted, whose user is bounded if there is one here.
+    /// Keeps what a process of `job` has counted, whose user is bounded if there is one here. Returns whose jobs are forgotten for it.
     pub(crate) fn add<'a>(
         &mut self,
         JobOf { job, uid }: JobOf<'_>,
         bounded: Option<u32>,
         slots: impl Iterator<Item = &'a SlotView>,
-    ) {
+    ) -> Vec<(u32, String)> {
         let peers = self.users.entry(uid).or_default().entry(job.to_owned()).or_default();
         for slot in slots {
             let kept = peers.entry(Whom::of(slot));
             let kept = kept.or_insert_with(|| Kept { bounded, totals: Totals::default() });
             kept.totals.add(slot, None);
         }
+        let mut forgotten = Vec::new();
         while self.users.values().map(pairs).sum::<usize>() > MOST_PAIRS {
-            let Some((&uid, jobs)) = self.users.iter().max_by_key(|(_, jobs)| pairs(jobs)) else { return };
-            let largest = jobs.iter().max_by_key(|(_, peers)| peers.len());
-            let Some(largest) = largest.map(|(job, _)| job.clone()) else { return };
-            if self.said.is_none_or(|said| said.elapsed() >= AGAIN) {
-                self.said = Some(Instant::now());
-                tracing::warn!(
-                    job = largest,
-                    uid,
-                    "what processes of this user have counted that are gone is forgotten, beyond {MOST_PAIRS} pairs of job and peer"
-                );
-            }
+            let Some((&uid, jobs)) = self.users.iter().max_by_key(|(_, jobs)| pairs(jobs)) else { break };
+            let Some((largest, _)) = jobs.iter().max_by_key(|(_, peers)| peers.len()) else { break };
+            let largest = largest.clone();
             self.forget(JobOf { job: &largest, uid });
+            forgotten.push((uid, largest));
         }
+        forgotten
     }
 
     /// Keeps nothing of a job any more.

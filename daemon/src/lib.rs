@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod crowd;
 mod dashboard;
 mod error;
 mod gone;

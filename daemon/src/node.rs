@@ -12,8 +12,9 @@ use rustix::process::Resource;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::error::DaemonError;
-use crate::listen::{self, Crowd, Listener, Looks, Routes, Turns, serve_tcp, serve_unix};
+use crate::listen::{self, Listener, Looks, Routes, Turns, serve_tcp, serve_unix};
 use crate::notify::notify;
 use crate::processes::Processes;
 use crate::service::convert;

@@ -16,6 +16,7 @@ use rustix::process::Pid;
 use tokio::sync::Notify;
 
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::gone::Gone;
 use crate::settings::{Scope, Scopes};
 use crate::snapshot::{JobOf, Totals, counting, slots_of};
@@ -79,6 +80,8 @@ pub(crate) struct Processes {
     granted: Notify,
     adopted: AtomicU64,
     refused: AtomicU64,
+    /// Jobs of which it is forgotten what processes had counted that are gone.
+    forgotten: Crowd,
 }
 
 /// Why a page is not taken.
@@ -152,9 +155,9 @@ impl Processes {
         let used = process.used();
         let mut slots = slots_of(&process.page, used);
         let job = process.who.job_of();
-        self.write(|known| {
+        let forgotten = self.write(|known| {
             if known.connected.remove(&process.who.id).is_none() {
-                return;
+                return Vec::new();
             }
             if process.used() > used {
                 slots = process.slots(); // somebody has looked at further ones meanwhile, and has told of them
@@ -165,11 +168,24 @@ impl Processes {
             match connected.values().any(|other| other.who.job_of() == job) {
                 true => {
                     let slots = counting(&slots).map(|(_, slot)| slot);
-                    Arc::make_mut(gone).add(job, process.who.bounded(), slots);
+                    Arc::make_mut(gone).add(job, process.who.bounded(), slots)
                 }
-                false => Arc::make_mut(gone).forget(job),
+                false => {
+                    Arc::make_mut(gone).forget(job);
+                    Vec::new()
+                }
             }
         });
+        for (uid, job) in forgotten {
+            self.forgotten.said(|jobs| {
+                tracing::warn!(
+                    jobs,
+                    uid,
+                    job,
+                    "what processes of jobs have counted that are gone is forgotten"
+                );
+            });
+        }
     }
 
     pub(crate) fn count(&self) -> usize {

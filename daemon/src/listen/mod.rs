@@ -4,7 +4,6 @@
 //! gRPC or a request for `/metrics` or the dashboard. The kernel says who is at the other end. Over TCP there is only
 //! HTTP, with a token, and with TLS where that is configured. Nobody stays who asks for nothing.
 
-mod crowd;
 mod handover;
 mod http;
 mod stream;
@@ -23,13 +22,13 @@ use rustix::fs::{FlockOperation, OFlags};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(crate) use crowd::Crowd;
 pub(crate) use http::{Looks, Routes};
 pub(crate) use tcp::serve_tcp;
 pub(crate) use turns::Turns;
 pub(crate) use unix::serve_unix;
 
 use crate::config::{Config, Token};
+use crate::crowd::Crowd;
 use crate::error::DaemonError;
 
 /// How long a stranger may take to say what it wants.

@@ -41,32 +41,29 @@ fn copies() {
     works("copies", &[C99], &source("copies.c"), "");
 }
 
-#[test]
-fn peers() {
-    let test = "peers";
-    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
+/// Compiles a program and runs it where the stub of the driver has so many devices.
+fn works_on_stub(name: &str, devices: u32) {
+    for language in [C99, C11].iter().filter(|language| language.is_here(name)) {
         let bench = Bench::new();
-        bench.run_on_stub(test, &bench.compile(language, &source("peers.c")), 2);
+        let program = bench.compile(language, &source(&format!("{name}.c")));
+        bench.run_on_stub(name, &program, devices);
     }
 }
 
 #[test]
+fn peers() {
+    works_on_stub("peers", 2);
+}
+
+#[test]
 fn device_copies() {
-    let test = "device_copies";
-    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
-        let bench = Bench::new();
-        bench.run_on_stub(test, &bench.compile(language, &source("device_copies.c")), 1);
-    }
+    works_on_stub("device_copies", 1);
 }
 
 /// Ranks, and the offload queue, whose buffers are in the memory of devices.
 #[test]
 fn tensors() {
-    let test = "tensors";
-    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
-        let bench = Bench::new();
-        bench.run_on_stub(test, &bench.compile(language, &source("tensors.c")), 2);
-    }
+    works_on_stub("tensors", 2);
 }
 
 /// What is refused before anybody asks for a driver, and that there is none, or not that device.

@@ -13,12 +13,12 @@ pub(crate) struct Crowd(Mutex<(Option<Instant>, u64)>);
 
 impl Crowd {
     /// One more was closed, for this reason.
-    pub(super) fn closed(&self, why: impl fmt::Display) {
+    pub(crate) fn closed(&self, why: impl fmt::Display) {
         self.said(|closed| tracing::warn!(closed, "connections are closed: {why}"));
     }
 
     /// It has happened once more; `say` is told how often since that was said, if it is to be said again.
-    pub(super) fn said(&self, say: impl FnOnce(u64)) {
+    pub(crate) fn said(&self, say: impl FnOnce(u64)) {
         if let Some(times) = self.count(Instant::now()) {
             say(times);
         }
