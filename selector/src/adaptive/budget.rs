@@ -17,6 +17,8 @@ pub(super) struct Budget {
     trials: f64,
     /// For trials of what has been tried before.
     late_trials: f64,
+    /// What of that can be had now: what transfers of minutes have saved is not for those of microseconds to lose.
+    most_for_trials: f64,
     /// Whether nothing is known of the stream yet: what finds that out is not paid back.
     founding: bool,
     /// What there is for a sample even while a debt is paid back: data may change again before that is done.
@@ -27,6 +29,9 @@ pub(super) struct Budget {
     /// What dear estimators may take for the last transfer at most.
     dear_at_once: f64,
     quiet_share: f64,
+    /// What there is for glances, and what one may take for the last transfer at most.
+    glances: f64,
+    glance_at_once: f64,
     /// What transfers cost on average.
     usual_cost: f64,
 }
@@ -102,12 +107,15 @@ impl Budget {
             urgent_share: URGENT_SHARE,
             trials: 0.0,
             late_trials: 0.0,
+            most_for_trials: 0.0,
             founding: true,
             watch: 0.0,
             dear: 0.0,
             dear_share: config.quiet_share.min(config.sampling_share),
             dear_at_once: 0.0,
             quiet_share: config.quiet_share.min(config.sampling_share),
+            glances: 0.0,
+            glance_at_once: 0.0,
             usual_cost: 0.0,
         }
     }
@@ -124,9 +132,10 @@ impl Budget {
         } else {
             self.loan += if self.founding { FOUNDING_SHARE } else { self.urgent_share } * cost;
         }
-        let most = MOST_SAVED_FOR_TRIALS * self.usual_cost.max(cost);
-        self.trials = (self.trials + TRIAL_SHARE * cost).min(most.max(self.trials));
-        self.late_trials = (self.late_trials + LATE_TRIAL_SHARE * cost).min(most.max(self.late_trials));
+        self.most_for_trials = MOST_SAVED_FOR_TRIALS * self.usual_cost.max(cost);
+        let most = |saved: f64| self.most_for_trials.max(saved);
+        self.trials = (self.trials + TRIAL_SHARE * cost).min(most(self.trials));
+        self.late_trials = (self.late_trials + LATE_TRIAL_SHARE * cost).min(most(self.late_trials));
     }
 
     /// Pays in what is there whatever is owed.
@@ -137,11 +146,14 @@ impl Budget {
         self.watch = (self.watch + self.quiet_share * cost).min(usual * MOST_SAVED_TRANSFERS);
         self.dear = (self.dear + self.dear_share * cost).min(usual * MOST_SAVED_FOR_DEAR);
         self.dear_at_once = self.quiet_share * cost * MOST_SAVED_FOR_DEAR;
+        self.glances = (self.glances + self.quiet_share * cost).min(usual * MOST_SAVED_TRANSFERS);
+        self.glance_at_once = self.quiet_share * cost * MOST_SAVED_TRANSFERS;
     }
 
     /// Whether so many trials may lose so much each.
     pub(super) const fn allows_trials(&self, times: f64, loss: f64, is_late: bool) -> bool {
-        times * loss <= if is_late { self.late_trials } else { self.trials }
+        let saved = if is_late { self.late_trials } else { self.trials };
+        times * loss <= saved.min(self.most_for_trials)
     }
 
     /// Pays for a trial.
@@ -168,6 +180,16 @@ impl Budget {
     /// What dear estimators may cost now.
     pub(super) const fn affordable_dear(&self) -> f64 {
         self.dear.min(self.dear_at_once)
+    }
+
+    /// What a glance may cost now.
+    pub(super) const fn affordable_glance(&self) -> f64 {
+        self.glances.min(self.glance_at_once)
+    }
+
+    /// Pays for a glance.
+    pub(super) const fn spend_glance(&mut self, cost: f64) {
+        self.glances -= cost;
     }
 
     /// What can be saved up from transfers of this cost.
@@ -440,5 +462,32 @@ mod tests {
         assert_eq!(budget.affordable(false), 0.64);
         budget.earn(100.0, false);
         assert!(budget.affordable(false) > 60.0, "{budget:?}");
+    }
+
+    #[test]
+    fn what_long_transfers_have_saved_for_trials_is_not_for_short_ones_to_lose() {
+        let mut budget = founded();
+        (0..4000).for_each(|_| budget.earn(1e9, false));
+        assert!(budget.allows_trials(1.0, 4e9, true));
+        // Of the usual billion, 31/32 are left with each: a millionth after 436.
+        (0..436).for_each(|_| budget.earn(1.0, false));
+        assert!(!budget.allows_trials(1.0, 4500.0, true) && budget.allows_trials(1.0, 3500.0, true));
+    }
+
+    #[test]
+    fn glances_have_an_account_of_their_own() {
+        let mut budget = founded();
+        (0..1000).for_each(|_| budget.earn(1000.0, false));
+        // The quiet share of 64 transfers.
+        assert!((budget.affordable_glance() - 128.0).abs() < 1e-9);
+        let others = budget.affordable(false);
+        budget.spend_glance(128.0);
+        budget.earn(1000.0, false);
+        assert!((budget.affordable_glance() - 2.0).abs() < 1e-9);
+        assert!(budget.affordable(false) >= others);
+        // Nor may a short one take what long ones have saved.
+        (0..64).for_each(|_| budget.earn(1000.0, false));
+        budget.earn(1.0, false);
+        assert!(budget.affordable_glance() <= 0.128);
     }
 }

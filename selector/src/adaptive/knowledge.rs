@@ -1,8 +1,9 @@
 //! What is known of the data of a stream, and of how codecs do on it.
 
-use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::{Algorithm, AlgorithmSet};
 
 use super::bands::{BANDS, band, nearest_to, of_another_band};
+use super::kinds::{Kinds, Turn};
 use super::stream::Paces;
 use crate::speeds::CodecTimes;
 
@@ -27,6 +28,7 @@ const WELL_TIMED: u32 = 16;
 /// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]
 pub(super) struct Knowledge {
+    kinds: Kinds,
     live: [Entry; 16],
     /// What choices rest on: `live` as it was when they were last worked out, or near it.
     settled: [Entry; 16],
@@ -43,9 +45,12 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 struct Data {
-    fraction: f64,
+    /// What the last transfers became, since others were far from that.
+    latest: f64,
     /// Bytes that it was seen on, old ones counted less and less.
     evidence_bytes: f64,
+    /// What the next one is taken to become.
+    expected: f64,
 }
 
 /// Times as parts of what was measured before all.
@@ -83,7 +88,8 @@ impl Pace {
 
 impl Default for Knowledge {
     fn default() -> Self {
-        Self { live: [Entry::UNKNOWN; 16], settled: [Entry::UNKNOWN; 16], times: 0, recovered: 0 }
+        let (live, settled) = ([Entry::UNKNOWN; 16], [Entry::UNKNOWN; 16]);
+        Self { kinds: Kinds::default(), live, settled, times: 0, recovered: 0 }
     }
 }
 
@@ -94,7 +100,8 @@ impl Knowledge {
             data: None,
             paces: entry.paces.map(|pace| Pace { timed: 0, heard: 0, ..pace }),
         });
-        Self { settled: live, live, times: others.times, recovered: others.recovered }
+        let (times, recovered) = (others.times, others.recovered);
+        Self { kinds: Kinds::default(), settled: live, live, times, recovered }
     }
 
     /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for. How fast
@@ -109,17 +116,72 @@ impl Knowledge {
                 (pace.decode, pace.heard) = (other.decode, 0);
             }
         }
-        Self { settled: live, live, times: self.times, recovered: self.recovered }
+        let (kinds, times, recovered) = (self.kinds.clone(), self.times, self.recovered);
+        Self { kinds, settled: live, live, times, recovered }
     }
 
-    /// Coded bytes per raw byte, without framing, if known.
+    /// Coded bytes per raw byte that the next transfer is taken to become, without framing, if known.
     pub(super) fn fraction(&self, algorithm: Algorithm) -> Option<f64> {
-        self.settled[usize::from(algorithm.number())].data.map(|data| data.fraction)
+        self.settled[usize::from(algorithm.number())].data.map(|data| data.expected)
     }
 
     /// The same, though choices may not rest on it yet.
+    pub(super) fn expected_fraction(&self, algorithm: Algorithm) -> Option<f64> {
+        self.live[usize::from(algorithm.number())].data.map(|data| data.expected)
+    }
+
+    /// What the last transfers became.
     pub(super) fn latest_fraction(&self, algorithm: Algorithm) -> Option<f64> {
-        self.live[usize::from(algorithm.number())].data.map(|data| data.fraction)
+        self.live[usize::from(algorithm.number())].data.map(|data| data.latest)
+    }
+
+    /// Learns what a transfer became, once of each; what it was sent as comes first. If it is of another kind than the last one, and that
+    /// kind is known, so is what it becomes in the forms in which nobody has seen it.
+    pub(super) fn learn_kind(&mut self, seen: &[(Algorithm, f64)], bytes: f64, tolerance: f64) -> Turn {
+        let turn = self.kinds.learn(seen, bytes, tolerance);
+        if turn == Turn::Back {
+            for algorithm in Algorithm::ALL {
+                if seen.iter().all(|(one, _)| *one != algorithm) {
+                    if let Some(fraction) = self.kinds.recall(algorithm) {
+                        self.set_fraction(algorithm, fraction);
+                    }
+                }
+            }
+        }
+        turn
+    }
+
+    /// What tells whether data is of another kind again.
+    pub(super) fn telling_kinds(&self) -> impl Iterator<Item = AlgorithmSet> {
+        self.kinds.telling()
+    }
+
+    /// The same for a transfer that was looked at: what it becomes is what was seen of it, whatever others become.
+    pub(super) fn of_this_one(&self) -> Self {
+        let settled = self.live.map(|entry| Entry {
+            data: entry.data.map(|data| Data { expected: data.latest, ..data }),
+            ..entry
+        });
+        Self { kinds: Kinds::default(), settled, ..*self }
+    }
+
+    /// Has what is expected follow what is known of kinds.
+    pub(super) fn expect(&mut self) {
+        for algorithm in Algorithm::ALL {
+            if let Some(data) = &mut self.live[usize::from(algorithm.number())].data {
+                data.expected = self.kinds.expected(algorithm, data.latest);
+            }
+        }
+    }
+
+    /// Whether what is expected may be something else than what was last.
+    pub(super) fn kinds_matter(&self) -> bool {
+        self.kinds.matter()
+    }
+
+    /// Whether the last transfer says little of the next one.
+    pub(super) fn comes_by_chance(&self) -> bool {
+        self.kinds.come_by_chance()
     }
 
     /// Times as they are on this data.
@@ -156,17 +218,19 @@ impl Knowledge {
     /// doubtful, if it was not seen on very few.
     pub(super) fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, raw_bytes: f64, drift: f64) {
         let known = &mut self.live[usize::from(algorithm.number())].data;
-        *known = Some(match *known {
-            Some(Data { fraction: before, evidence_bytes }) => {
+        let (latest, evidence_bytes) = match *known {
+            Some(Data { latest: before, evidence_bytes, .. }) => {
                 // What is short beside all that is known may be an exception.
                 let says_much = raw_bytes >= EXCEPTION * evidence_bytes;
                 let kept =
                     if differ(before, fraction) <= drift || !says_much { 1.0 - WEIGHT } else { DOUBTED };
                 let evidence_bytes = evidence_bytes * kept + raw_bytes;
-                Data { fraction: before + (fraction - before) * raw_bytes / evidence_bytes, evidence_bytes }
+                (before + (fraction - before) * raw_bytes / evidence_bytes, evidence_bytes)
             }
-            None => Data { fraction, evidence_bytes: raw_bytes },
-        });
+            None => (fraction, raw_bytes),
+        };
+        let expected = self.kinds.expected(algorithm, latest);
+        *known = Some(Data { latest, evidence_bytes, expected });
     }
 
     /// Learns how the times of a transfer compare with those that were measured before all: observed over measured. Where nobody has
@@ -220,13 +284,13 @@ impl Knowledge {
 
     /// What all algorithms are known to become, by number.
     pub(super) fn fractions(&self) -> [Option<f64>; 16] {
-        self.live.map(|entry| entry.data.map(|data| data.fraction))
+        self.live.map(|entry| entry.data.map(|data| data.latest))
     }
 
     /// Takes an algorithm that something is known of to become `fraction`, on no more evidence than before.
     pub(super) fn set_fraction(&mut self, algorithm: Algorithm, fraction: f64) {
         if let Some(data) = &mut self.live[usize::from(algorithm.number())].data {
-            data.fraction = fraction;
+            (data.latest, data.expected) = (fraction, self.kinds.expected(algorithm, fraction));
         }
     }
 
@@ -257,7 +321,7 @@ impl Knowledge {
         // Asked after each transfer, and mostly answered by the first comparison of each: nothing is divided.
         let by_more = |part: f64| {
             let data = match (live.data, settled.data) {
-                (Some(a), Some(b)) => is_further(a.fraction, b.fraction, part),
+                (Some(a), Some(b)) => is_further(a.expected, b.expected, part),
                 (None, None) => false,
                 _ => true,
             };
@@ -294,189 +358,4 @@ fn is_further(a: f64, b: f64, part: f64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KIB: u64 = 1 << 10;
-
-    #[test]
-    fn what_is_no_number_says_nothing_of_a_decoder() {
-        let mut knowledge = Knowledge::default();
-        for pace in [f64::NAN, f64::INFINITY, f64::NAN] {
-            knowledge.learn_decoding(Algorithm::Xp, KIB, pace);
-        }
-        knowledge.settle(Algorithm::Xp);
-        let times = CodecTimes { encode_ns: 1.0, decode_ns: 2.0 };
-        assert_eq!(knowledge.corrected(Algorithm::Xp, KIB, times), times);
-    }
-
-    #[test]
-    fn near_fractions_move_the_known_and_far_ones_replace_it() {
-        let mut knowledge = Knowledge::default();
-        assert_eq!(knowledge.fraction(Algorithm::Xp), None);
-        let mut learn = |fraction, raw_bytes| {
-            knowledge.learn_fraction(Algorithm::Xp, fraction, raw_bytes, 0.1);
-            knowledge.settle(Algorithm::Xp);
-            knowledge.fraction(Algorithm::Xp).unwrap()
-        };
-        assert_eq!(learn(0.5, 1000.0), 0.5);
-        // 0.75 of what was there before, and as much as that was: 4/7 of the way.
-        assert!((learn(0.535, 1000.0) - 0.52).abs() < 1e-9);
-        assert!(learn(0.9, 1000.0) > 0.82);
-        // What is short says little of what is long.
-        assert!(learn(0.1, 1.0) > 0.8);
-        assert!(learn(0.1, 1e6) < 0.11);
-        assert_eq!(knowledge.fraction(Algorithm::Zvc), None);
-    }
-
-    #[test]
-    fn what_is_short_beside_what_is_known_does_not_make_it_doubtful() {
-        let mut knowledge = Knowledge::default();
-        let mut learn = |fraction, raw_bytes| {
-            knowledge.learn_fraction(Algorithm::Xp, fraction, raw_bytes, 0.1);
-            knowledge.latest_fraction(Algorithm::Xp).unwrap()
-        };
-        learn(0.5, 64e6);
-        (0..3).for_each(|_| assert!(learn(0.9, 600.0) < 0.5001));
-        // 27 MB of evidence are left, of which the next one leaves three quarters. A tenth each time would be 64 KB.
-        assert!(learn(0.54, 64e3) < 0.5003);
-        // What is a 64th of that or more does: 20.3 MB, of which a tenth is left.
-        assert!(learn(0.9, 64e4) > 0.59);
-    }
-
-    #[test]
-    fn what_is_known_of_other_data_weighs_little() {
-        let mut knowledge = Knowledge::default();
-        for _ in 0..100 {
-            knowledge.learn_fraction(Algorithm::Ibp, 1.0, 1000.0, 0.3);
-        }
-        let learn = |knowledge: &mut Knowledge| {
-            knowledge.learn_fraction(Algorithm::Ibp, 0.8, 1000.0, 0.3);
-            knowledge.latest_fraction(Algorithm::Ibp).unwrap()
-        };
-        // Near enough to what is known, it is one of four.
-        assert!((learn(&mut knowledge.clone()) - 0.95).abs() < 1e-6);
-        knowledge.doubt_fractions();
-        // 4,000 bytes of evidence, a tenth of them left, and three quarters of these.
-        assert!((learn(&mut knowledge) - (1.0 - 0.2 * 1000.0 / 1300.0)).abs() < 1e-6);
-    }
-
-    #[test]
-    fn small_moves_do_not_count_until_they_add_up() {
-        let mut knowledge = Knowledge::default();
-        let mut learn = |fraction| {
-            knowledge.learn_fraction(Algorithm::Xp, fraction, 1000.0, 0.1);
-            knowledge.settle(Algorithm::Xp)
-        };
-        assert_eq!(learn(0.5), Moved::Far);
-        assert_eq!(learn(0.5), Moved::No);
-        assert_eq!(learn(0.51), Moved::No);
-        assert_eq!(learn(0.53), Moved::Little);
-        assert_eq!(learn(0.8), Moved::Far);
-    }
-
-    #[test]
-    fn one_slow_call_does_not_condemn_a_codec() {
-        let mut knowledge = Knowledge::default();
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1000.0), decode: None }, false);
-        assert_eq!(knowledge.settle(Algorithm::Zvc), Moved::Far);
-        let measured = CodecTimes { encode_ns: 90.0, decode_ns: 90.0 };
-        // Taken for twice as slow, and two thirds of the way there.
-        let corrected = knowledge.corrected(Algorithm::Zvc, KIB, measured);
-        assert!((corrected.encode_ns - 150.0).abs() < 1e-9 && corrected.decode_ns == 90.0, "{corrected:?}");
-        for _ in 0..100 {
-            knowledge.learn_times(
-                Algorithm::Zvc,
-                KIB,
-                Paces { encode: Some(1000.0), decode: Some(f64::NAN) },
-                false,
-            );
-        }
-        knowledge.settle(Algorithm::Zvc);
-        assert_eq!(knowledge.corrected(Algorithm::Zvc, KIB, measured).encode_ns, 1440.0);
-    }
-
-    #[test]
-    fn what_was_slow_and_is_not_timed_recovers() {
-        let mut knowledge = Knowledge::default();
-        // Two thirds of the way.
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: Some(0.7) }, false);
-        let near = |times: CodecTimes, encode_ns: f64| {
-            assert!((times.encode_ns - encode_ns).abs() < 1e-9, "{times:?}");
-            assert!((times.decode_ns - 0.8).abs() < 1e-9, "what is quicker stays so: {times:?}");
-        };
-        let mut recovered = || {
-            knowledge.recover();
-            knowledge.settle(Algorithm::Zvc);
-            knowledge.corrected(Algorithm::Zvc, KIB, CodecTimes { encode_ns: 1.0, decode_ns: 1.0 })
-        };
-        near(recovered(), 1.4); // it was timed since the last time
-        near(recovered(), 1.35);
-        near(recovered(), 1.30625);
-    }
-
-    #[test]
-    fn outcomes_without_times_teach_none() {
-        let mut knowledge = Knowledge::default();
-        let nothing = Paces { encode: None, decode: None };
-        // Two thirds of the way to twice as slow, and 40 % of the rest of it.
-        let slow = Paces { encode: Some(4.0), decode: None };
-        (0..2).for_each(|_| knowledge.learn_times(Algorithm::Zvc, KIB, slow, false));
-        let encode = |knowledge: &Knowledge| knowledge.live[usize::from(Algorithm::Zvc.number())].paces;
-        let learned = encode(&knowledge)[band(KIB)].encode;
-        assert!((learned - (5.0 / 3.0 + 0.4 * 5.0 / 3.0)).abs() < 1e-9, "{learned}");
-        knowledge.recover();
-        for _ in 0..3 {
-            (0..100).for_each(|_| knowledge.learn_times(Algorithm::Zvc, KIB, nothing, false));
-            knowledge.recover();
-        }
-        let left = encode(&knowledge)[band(KIB)];
-        assert!((left.encode - 1.0 - (learned - 1.0) * 0.875f64.powi(3)).abs() < 1e-9, "{left:?}");
-        assert_eq!((left.timed, knowledge.timed(Algorithm::Zvc, 64 << 20)), (2, 0));
-        // Other lengths are known from elsewhere by then.
-        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.9), decode: None }, false);
-        knowledge.doubt_times();
-        let before = encode(&knowledge).map(|pace| pace.encode);
-        knowledge.learn_times(Algorithm::Zvc, KIB, nothing, true);
-        assert_eq!(encode(&knowledge).map(|pace| pace.encode), before);
-        assert_eq!(knowledge.timed(Algorithm::Zvc, KIB), 1, "that it was tried counts");
-    }
-
-    #[test]
-    fn other_lengths_go_by_the_nearest_that_was_timed_until_they_are() {
-        let mut knowledge = Knowledge::default();
-        let encode_ns = |knowledge: &mut Knowledge, raw_bytes| {
-            knowledge.settle(Algorithm::Zvc);
-            let measured = CodecTimes { encode_ns: 1.0, decode_ns: 1.0 };
-            knowledge.corrected(Algorithm::Zvc, raw_bytes, measured).encode_ns
-        };
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: None }, false);
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a}, not {b}");
-        near(encode_ns(&mut knowledge, KIB), 1.4);
-        // 85 % of the 0.4 in the next band, 85 % of that in the one behind; four bands on 52.200625 %.
-        near(encode_ns(&mut knowledge, 512 * KIB), 1.34);
-        near(encode_ns(&mut knowledge, 2 << 20), 1.289);
-        near(encode_ns(&mut knowledge, 64 << 20), 1.2088025);
-        assert_eq!((knowledge.timed(Algorithm::Zvc, KIB), knowledge.timed(Algorithm::Zvc, 64 << 20)), (1, 0));
-        // Two thirds of the way there.
-        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.9), decode: None }, false);
-        let long = 1.2088025 - 2.0 / 3.0 * 0.3088025;
-        near(encode_ns(&mut knowledge, 64 << 20), long);
-        near(encode_ns(&mut knowledge, 8 << 20), 1.0 + 0.85 * (long - 1.0));
-        // As near to both: the shorter.
-        near(encode_ns(&mut knowledge, 2 << 20), 1.289);
-        near(encode_ns(&mut knowledge, KIB), 1.4);
-    }
-
-    #[test]
-    fn new_streams_inherit_speeds_but_no_sizes() {
-        let mut others = Knowledge::default();
-        others.learn_fraction(Algorithm::Xp, 0.5, 1000.0, 0.1);
-        others.learn_times(Algorithm::Xp, KIB, Paces { encode: Some(1.6), decode: None }, false);
-        let new = Knowledge::starting_from(&others);
-        assert_eq!(new.fraction(Algorithm::Xp), None);
-        assert_eq!(new.timed(Algorithm::Xp, KIB), 0);
-        let measured = CodecTimes { encode_ns: 100.0, decode_ns: 100.0 };
-        assert!((new.corrected(Algorithm::Xp, KIB, measured).encode_ns - 140.0).abs() < 1e-9);
-    }
-}
+mod tests;

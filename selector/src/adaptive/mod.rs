@@ -18,13 +18,19 @@
 //!   nothing were known. Where there is no such stream and no sample can be afforded, the first transfers may go by what
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. Until the sizes of all that is promising and quickly looked at are known, they may take 4 % of what was sent until then;
+//!   nothing new. Estimators that took longer than measured are taken to recover as codecs are. Until the sizes of all that is promising and quickly looked at are known, they may take 4 % of what was sent until then;
 //!   after a surprise 3 % of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
 //!   sample is there for the next one, so long transfers are looked at each time. But where there are more than sixteen streams, the samples of
 //!   all together take 1 % at most. A sample tries all that is promising, on
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for, and has
 //!   another account besides, 0.1 % at first. What takes far longer, as DEFLATE does, has that one alone, and to itself where it may be worth
 //!   it; it is not looked at while it is in use.
+//! * **Kinds of data**: of a stream the last four are remembered, with what they become in each form. A transfer that is of a known one
+//!   tells of all forms. Whether the next one is of the same kind again, and where transfers of several kinds follow each other by chance,
+//!   what they become on average, is told by how much of a distance from the average was there again with the next transfer until now
+//!   (`kinds.rs`). Then a transfer of another kind is no surprise, and what is seen of one in a sample decides on that one alone.
+//! * **Glances**: where a stream goes raw, nothing but samples tells that data would shrink again. So in between, 0.1 % of the time goes to
+//!   looks with what tells known kinds apart soonest; or, if there are none, with one algorithm after the other.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived; but by
 //!   no more than twice the bytes by which the one in use is off.
@@ -53,6 +59,7 @@ mod choice;
 mod choices;
 mod config;
 mod framing;
+mod kinds;
 mod knowledge;
 mod model;
 mod priors;
@@ -80,6 +87,9 @@ use crate::{CheapFacts, Decision, Estimate, LinkFacts, Outcome, Overlap, Plan, P
 
 /// Weight of a new time of an estimator against the known.
 const WEIGHT: f64 = 0.25;
+/// The part of their slowness that estimators are taken to have lost with each [`RECOVERY`] transfers: what cannot be afforded any more is
+/// not timed again.
+const RECOVERED: f64 = 0.125;
 
 /// The policy that predicts.
 #[derive(Clone, Debug)]
@@ -206,6 +216,7 @@ impl Policy for Adaptive {
         if self.passed == RECOVERY {
             self.passed = 0;
             self.others.recover();
+            self.estimate_factor -= RECOVERED * (self.estimate_factor - 1.0).max(0.0);
         }
         self.joint.earn(choice.best_ns(facts.raw_bytes));
         self.joint.spend(sample_ns, streams);

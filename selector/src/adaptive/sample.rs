@@ -8,6 +8,8 @@ use crate::speeds::{EstimateTimes, Speeds};
 const PIECE_BYTES: u64 = 4 << 10;
 /// More bytes say little more.
 const MOST_SAMPLE_BYTES: u64 = 64 << 10;
+/// As many tell one known kind from another.
+const GLANCE_BYTES: u64 = 16 << 10;
 /// What takes so many times as long as all quick ones together is slow.
 const SLOW: f64 = 2.5;
 /// What takes so many times as long as these is dear.
@@ -76,6 +78,26 @@ impl Looks {
         AlgorithmSet::from_bits(self.cheap(algorithms).bits() & !self.slow.bits())
     }
 
+    /// The quickest of each of these sets, as far as they are `among` others.
+    pub(super) fn quickest_of_each(
+        &self,
+        sets: impl Iterator<Item = AlgorithmSet>,
+        among: AlgorithmSet,
+    ) -> AlgorithmSet {
+        let quickest = |set: AlgorithmSet| {
+            let both = AlgorithmSet::from_bits(set.bits() & among.bits());
+            self.among(self.cheap(both)).next().map(|(algorithm, _)| algorithm)
+        };
+        sets.filter_map(quickest).collect()
+    }
+
+    /// One of those whose estimators are quick, each in its turn.
+    pub(super) fn one_in_turn(&self, algorithms: AlgorithmSet, turn: usize) -> AlgorithmSet {
+        let quick = self.quick(algorithms);
+        let count = self.among(quick).count().max(1);
+        self.among(quick).nth(turn % count).into_iter().map(|(algorithm, _)| algorithm).collect()
+    }
+
     /// `algorithms`, but not `one` if that is dear.
     pub(super) fn without_dear(&self, algorithms: AlgorithmSet, one: Algorithm) -> AlgorithmSet {
         AlgorithmSet::from_bits(algorithms.bits() & !(self.dear.bits() & 1 << one.number()))
@@ -87,6 +109,12 @@ impl Looks {
         let (cheap, quick) = (self.cheap(wanted.algorithms), self.quick(wanted.algorithms));
         let waited_for = if quick.bits() == 0 { cheap } else { quick };
         self.among(waited_for).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
+    }
+
+    /// How many bytes a glance looks at, and what that takes, in nanoseconds.
+    pub(super) fn glance(&self, wanted: &Wanted) -> (u64, f64) {
+        let bytes = wanted.bytes_within(GLANCE_BYTES);
+        (bytes, self.among(wanted.algorithms).map(|(_, times)| times.ns(bytes) * wanted.factor).sum())
     }
 
     /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is

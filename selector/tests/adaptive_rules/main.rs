@@ -2,6 +2,7 @@
 
 mod choice;
 mod decoders;
+mod kinds;
 mod late;
 mod rig;
 mod sampling;

@@ -1,13 +1,15 @@
 //! When data is looked at, and what that may take.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
 use mgcomp_selector::speeds::Speeds;
-use mgcomp_selector::{Adaptive, CheapFacts, Estimate, Plan, Policy, SampleSize, StreamId};
+use mgcomp_selector::{Adaptive, CheapFacts, Estimate, Outcome, Plan, Policy, SampleSize, StreamId};
 
 use crate::rig::{
-    ACTIVATIONS, Data, MIB, NOISE, WEIGHTS, codec, link, send, send_at, send_seen_as, speeds, transfer,
+    ACTIVATIONS, Data, MIB, NOISE, WEIGHTS, codec, decide, link, send, send_at, send_seen_as, speeds,
+    transfer,
 };
 
 #[test]
@@ -209,4 +211,32 @@ fn a_sample_that_never_comes_back_is_asked_for_again() {
     assert!((0..100).any(|_| sampled(&mut policy)));
     let again = (0..).find(|_| sampled(&mut policy));
     assert!((10..100).contains(&again.unwrap()), "{again:?}");
+}
+
+#[test]
+fn estimators_that_were_slow_for_a_while_are_asked_again() {
+    let mut policy = Adaptive::new(speeds());
+    let facts = transfer(64 << 10);
+    // Both take 563 ns, and 9 us where everything takes sixteen times as long: more than 64 transfers of 66 us save at the quiet share.
+    let mut sampled = |pace: f64| {
+        let sent = decide(&mut policy, &facts, NOISE);
+        let sampling = (sent.sampled_bytes > 0)
+            .then(|| Duration::from_nanos((pace * (400.0 + 0.02 * sent.sampled_bytes as f64)) as u64));
+        let (decision, is_sampled) = (sent.decision, sampling.is_some());
+        assert_eq!(decision.algorithm, Algorithm::None);
+        let outcome = Outcome {
+            sent: Algorithm::None,
+            coded_bytes: facts.raw_bytes,
+            sampling,
+            encode: None,
+            decode: None,
+            acknowledged: None,
+        };
+        policy.observe(&facts, &decision, &outcome);
+        is_sampled
+    };
+    let slow = (0..10_000).filter(|_| sampled(64.0)).count();
+    assert!(slow < 100, "{slow}: they are known to be slow");
+    let again = (0..20_000).filter(|_| sampled(1.0)).count();
+    assert!(again > 1000, "{again}: they are as quick as they were");
 }

@@ -22,6 +22,8 @@ pub(super) struct Asked {
     pub(super) expected_ns: f64,
     /// The part of it that the account for what is dear pays.
     pub(super) dear_ns: f64,
+    /// Only looks for kinds of data that are known, and has an account of its own.
+    pub(super) is_glance: bool,
 }
 
 /// Those that were asked for, by transfer. While nothing is known of a stream, several may be under way, and come back in any
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     fn asked(raw_bytes: u64, sample_bytes: u64) -> Asked {
-        Asked { raw_bytes, sample_bytes, before: None, expected_ns: 1.0, dear_ns: 0.0 }
+        Asked { raw_bytes, sample_bytes, before: None, expected_ns: 1.0, dear_ns: 0.0, is_glance: false }
     }
 
     #[test]

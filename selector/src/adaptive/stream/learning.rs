@@ -8,6 +8,7 @@ use super::asked::Asked;
 use super::{Common, Goal, Paces, Sampled, Stream};
 use crate::adaptive::bands::band;
 use crate::adaptive::choices::Choices;
+use crate::adaptive::kinds::Turn;
 use crate::adaptive::uses::lesson_ns;
 use crate::speeds::{CodecTimes, Speeds};
 use crate::{CheapFacts, Decision, Outcome, Reason};
@@ -55,10 +56,10 @@ impl Stream {
         }
         let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
         let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
-        match &sample {
+        let turn = match &sample {
             Some(seen) => self.learn_sampled(facts, tried, fraction, seen, drift),
-            None => self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift),
-        }
+            None => self.learn_unsampled(facts, tried, fraction, drift),
+        };
         self.settle(tried);
         let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
         else {
@@ -70,7 +71,8 @@ impl Stream {
         }
         // What was sampled has just been looked at, if the form in which it was sent was.
         let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
-        let surprising = !looked_at && off_ns > drift * ns as f64;
+        let is_usual = turn != Turn::New && self.knowledge.comes_by_chance();
+        let surprising = !looked_at && off_ns > drift * ns as f64 && !is_usual;
         if !surprising && !trial {
             return;
         }
@@ -181,10 +183,14 @@ impl Stream {
         took_ns: f64,
     ) -> Option<Sampled> {
         let asked = self.asked.pay_off(facts.raw_bytes).filter(|asked| asked.expected_ns > 0.0);
-        let Asked { expected_ns, dear_ns, .. } = asked?;
+        let Asked { expected_ns, dear_ns, is_glance, .. } = asked?;
         // More than that was an interrupt, and is nobody's fault.
         let more = (took_ns / expected_ns).min(MOST_LATE) - 1.0;
-        self.budget.correct((expected_ns - dear_ns) * more, dear_ns * more);
+        if is_glance {
+            self.budget.spend_glance(expected_ns * more);
+        } else {
+            self.budget.correct((expected_ns - dear_ns) * more, dear_ns * more);
+        }
         Some(Sampled { pace: took_ns / expected_ns, more_ns: expected_ns * more })
     }
 

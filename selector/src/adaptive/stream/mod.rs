@@ -1,6 +1,7 @@
 //! What the policy keeps of one stream.
 
 mod asked;
+mod asking;
 mod learning;
 mod seen;
 mod sizes;
@@ -8,8 +9,9 @@ mod trials;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
-use self::asked::{Asked, AskedSamples};
+use self::asked::AskedSamples;
 use self::learning::OffTimes;
+pub(super) use self::seen::Change;
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use self::trials::Trials;
@@ -21,14 +23,10 @@ use super::framing::Framing;
 use super::knowledge::Knowledge;
 use super::model::Goal;
 use super::priors::Priors;
-use super::sample::{Looks, Wanted};
+use super::sample::Looks;
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Overlap, SampleSize};
 
-/// What is left of what a sample waits for, with each transfer that cannot afford that: those to come may all be shorter.
-const PATIENCE: f64 = 1023.0 / 1024.0;
-/// Where nothing can be afforded, so many transfers go by before that is reckoned again.
-const PAUSE: u32 = 16;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
 /// A sample or trial that does not come back within so many transfers is lost.
@@ -56,8 +54,14 @@ pub(super) struct Stream {
     due_ns: f64,
     /// Transfers that go by before anything is reckoned.
     pause: u32,
+    /// What must be affordable before it is worth looking what a glance would be, in nanoseconds.
+    glance_ns: f64,
     /// What the last sample was to confirm.
     before: Option<Algorithm>,
+    /// How many glances there were.
+    glances: usize,
+    /// The last sample was a glance.
+    glanced: bool,
     /// What the last sample said.
     seen: Seen,
     under_way: UnderWay,
@@ -71,6 +75,8 @@ pub(super) struct Stream {
     off_times: OffTimes,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
+    /// Transfers since what is expected last followed what is known of kinds of data.
+    unfollowed: u32,
     samples: u32,
     guesses: u32,
     /// Transfers since codecs were last taken to recover.
@@ -155,7 +161,10 @@ impl Stream {
             asked: AskedSamples::default(),
             due_ns: 0.0,
             pause: 0,
+            glance_ns: 0.0,
             before: None,
+            glances: 0,
+            glanced: false,
             seen: Seen::default(),
             under_way: UnderWay::default(),
             moved: None,
@@ -164,6 +173,7 @@ impl Stream {
             sampled_off: 0.0,
             off_times: OffTimes::default(),
             urgent: true,
+            unfollowed: 0,
             samples: 0,
             guesses: 0,
             passed: 0,
@@ -182,6 +192,10 @@ impl Stream {
     /// The best as far as is known by now. Of a transfer that nobody hears of, which may have left before, for those that are sent now, if
     /// the peer still has the same codecs.
     pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
+        if self.knowledge.comes_by_chance() && self.seen.iter().next().is_some() {
+            let (allowed, knowledge) = ((facts.element, facts.allowed), self.knowledge.of_this_one());
+            return scene(common, allowed, goal, &knowledge, &self.framing).choose(facts.raw_bytes).0;
+        }
         match self.settings[place(goal)] {
             Some(Setting { last, allowed, .. }) if !facts.is_observed && allowed == facts.allowed => {
                 self.work_out(common, facts, last.with_overlap(goal.link.overlap()))
@@ -212,9 +226,9 @@ impl Stream {
         choices[place(goal)].put(raw_bytes, overlap, scene.choose(raw_bytes))
     }
 
-    /// What data was last known to become.
+    /// What data is known to become by now.
     pub(super) fn fraction(&self, algorithm: Algorithm) -> Option<f64> {
-        self.knowledge.latest_fraction(algorithm)
+        self.knowledge.expected_fraction(algorithm)
     }
 
     /// Whether there is something to [choose again](Self::choose_again) after a transfer like this.
@@ -285,75 +299,13 @@ impl Stream {
             *guesses += 1;
             return (guess, Kind::Guess);
         }
-        if let Some(trial) = trials.once_more(choice, facts, goal, |tried| knowledge.latest_fraction(tried)) {
+        if let Some(trial) = trials.once_more(choice, facts, goal, |tried| knowledge.expected_fraction(tried))
+        {
             budget.pay_trial(trial.loss_ns(facts.raw_bytes), trial.is_late);
             return (trial.way, Kind::Trial);
         }
         let allowed = |trial: &&Trial| trials.allow(trial, choice, (facts.raw_bytes, goal), budget);
         chances.trials.iter().flatten().find(allowed).map_or(best, |trial| (trial.way, Kind::Trial))
-    }
-
-    /// Takes account of a transfer, and says whether to look at it first, and how closely.
-    pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
-        let transfer_ns = choice.best_ns(facts.raw_bytes);
-        self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
-        self.passed = self.passed.saturating_add(1);
-        self.trials.tick();
-        if !choice.is_open() {
-            return None; // whatever the data is
-        }
-        self.budget.earn(transfer_ns, self.urgent);
-        self.trials.pass(facts.raw_bytes, transfer_ns);
-        self.asked.pass();
-        if let Some(transfers) = &mut self.awaited {
-            *transfers = transfers.saturating_add(1);
-            // Where nothing is known at all, transfers that overlap with the first are sampled as well.
-            if *transfers < LOST_AFTER && choice.is_informed() {
-                return None;
-            }
-        }
-        let affordable_ns = self.budget.affordable(self.urgent).min(common.joint_ns);
-        if affordable_ns < self.due_ns {
-            self.due_ns *= PATIENCE;
-            return None;
-        }
-        if self.pause > 0 {
-            self.pause -= 1;
-            return None;
-        }
-        let wanted = self.wanted(common, facts, choice);
-        // Rather all of them later than some of them now, if it is not too long until then.
-        self.due_ns = self.looks.whole_ns(&wanted).min(self.budget.reachable(transfer_ns));
-        if affordable_ns < self.due_ns {
-            return None;
-        }
-        let Some(sample) = self.looks.sample(&wanted, affordable_ns, self.budget.affordable_dear()) else {
-            self.pause = PAUSE;
-            return None;
-        };
-        self.budget.spend(sample.ns - sample.dear_ns, sample.dear_ns);
-        self.awaited = Some(0);
-        self.asked.put(Asked {
-            raw_bytes: facts.raw_bytes,
-            sample_bytes: sample.bytes,
-            before: choice.is_informed().then_some(choice.best.algorithm),
-            expected_ns: sample.ns,
-            dear_ns: sample.dear_ns,
-        });
-        self.samples = self.samples.wrapping_add(1);
-        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(sample.bytes), ns: sample.ns })
-    }
-
-    /// What a sample is to tell: at first that of which nothing is known, then all that is promising. What a dear codec that
-    /// is in use becomes is seen anyway.
-    fn wanted(&self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Wanted {
-        let is_first = self.budget.is_founding() && self.looks.quick(choice.unknown).bits() != 0;
-        let algorithms = if is_first { choice.unknown } else { choice.promising };
-        Wanted {
-            algorithms: self.looks.without_dear(algorithms, choice.best.algorithm),
-            raw_bytes: facts.raw_bytes,
-            factor: common.estimate_factor,
-        }
     }
 
     /// Hears what was chosen after a sample.
@@ -366,8 +318,13 @@ impl Stream {
         }
         match self.before {
             Some(before) if before == choice.best.algorithm => {
-                self.budget.confirm(urgent);
+                // Who has only glanced has not confirmed much.
+                if !self.glanced {
+                    self.budget.confirm(urgent);
+                }
             }
+            // Of transfers that follow each other by chance each is another, which is no news.
+            _ if self.knowledge.comes_by_chance() => {}
             _ => {
                 self.budget.surprise(config);
                 // Else they were about as good as each other.

@@ -26,9 +26,9 @@ pub(super) struct Seen {
 
 /// How far what one algorithm leaves of the data is from what it was taken to leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Change {
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub(in crate::adaptive) struct Change {
+    pub(in crate::adaptive) from: f64,
+    pub(in crate::adaptive) to: f64,
 }
 
 /// Samples whose transfers are under way.
@@ -92,7 +92,7 @@ impl Change {
     /// What another algorithm leaves that was taken to leave `fraction`: it is as many times as much, for what is all zeros or shrinks in
     /// no form is so in every form. But what leaves much does not leave far more for that where next to nothing has become a little.
     /// Nothing grows beyond the raw form that was not there before.
-    pub(super) fn applied_to(self, fraction: f64) -> f64 {
+    pub(in crate::adaptive) fn applied_to(self, fraction: f64) -> f64 {
         let Self { from, to } = self;
         let times = to / from;
         if !times.is_finite() || times <= 0.0 {

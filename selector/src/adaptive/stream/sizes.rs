@@ -4,6 +4,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet};
 
 use super::Stream;
 use super::seen::{Change, Seen};
+use crate::adaptive::kinds::Turn;
 use crate::adaptive::knowledge::differ;
 use crate::{CheapFacts, Decision, Estimate};
 
@@ -21,6 +22,8 @@ const OFF: f64 = 0.1;
 const HARDLY_CHANCE: f64 = 2.5;
 /// What is left of the data is as good as nothing.
 const NEXT_TO_NOTHING: f64 = 0.01;
+/// What is expected follows what is known of kinds each time that another one comes, and else after so many transfers.
+const FOLLOWED: u32 = 8;
 /// Weight of a sample in how far they are off.
 const WEIGHT: f64 = 0.25;
 
@@ -46,6 +49,7 @@ impl Stream {
         self.awaited = None;
         let asked = self.asked.has_come(facts.raw_bytes);
         self.before = asked.and_then(|asked| asked.before);
+        self.glanced = asked.is_some_and(|asked| asked.is_glance);
         let sample_bytes = asked.map_or(0, |asked| asked.sample_bytes);
         let looked_at = sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
@@ -125,6 +129,8 @@ impl Stream {
         if decision.algorithm == Algorithm::None && seen.iter().next().is_some() {
             // Nobody will tell how far off it was, and what was once so need not stay so.
             self.sampled_off *= 1.0 - WEIGHT;
+            let all: Vec<_> = seen.iter().collect();
+            self.learn_kind(&all, seen.part * facts.raw_bytes as f64, OTHER_DATA / seen.part);
         }
         self.under_way.put(facts, decision, seen);
     }
@@ -173,7 +179,7 @@ impl Stream {
         fraction: f64,
         seen: &Seen,
         drift: f64,
-    ) {
+    ) -> Turn {
         if let Some(sampled) = seen.of(tried).filter(|_| seen.part < 1.0) {
             let off = ((sampled + NEXT_TO_NOTHING) / (fraction + NEXT_TO_NOTHING)).ln().abs();
             self.sampled_off += (off - self.sampled_off) * WEIGHT;
@@ -190,6 +196,39 @@ impl Stream {
         self.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift);
         let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
         self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA / seen.part);
+        let mut all = vec![(tried, fraction)];
+        match seen.beside(tried, fraction) {
+            Some(others) => all.extend(others),
+            None => all.extend(seen.iter()),
+        }
+        self.learn_kind(&all, facts.raw_bytes as f64, OTHER_DATA / seen.part)
+    }
+
+    /// Learns what a transfer became that nobody had looked at.
+    pub(super) fn learn_unsampled(
+        &mut self,
+        facts: &CheapFacts,
+        tried: Algorithm,
+        fraction: f64,
+        drift: f64,
+    ) -> Turn {
+        let raw_bytes = facts.raw_bytes as f64;
+        self.learn_fraction(tried, fraction, raw_bytes, drift);
+        self.learn_kind(&[(tried, fraction)], raw_bytes, OTHER_DATA)
+    }
+
+    fn learn_kind(&mut self, seen: &[(Algorithm, f64)], bytes: f64, tolerance: f64) -> Turn {
+        let turn = self.knowledge.learn_kind(seen, bytes, tolerance);
+        if turn != Turn::Same {
+            self.glance_ns = 0.0;
+        }
+        self.unfollowed += u32::from(self.knowledge.kinds_matter());
+        if turn != Turn::Same || self.unfollowed >= FOLLOWED {
+            self.unfollowed = 0;
+            self.knowledge.expect();
+            AlgorithmSet::supported().iter().for_each(|algorithm| self.settle(algorithm));
+        }
+        turn
     }
 
     /// Takes an algorithm to have changed as another one has.
