@@ -10,6 +10,7 @@ use crate::error::BenchError;
 /// Without flags, transfers of 256 B to 64 MiB are cut from samples in the repository, one file for each of dense
 /// floats, ReLU maps, indices and noise; in each sequence all belong to one stream. `phases` goes from one kind of data
 /// to the next; `bytes` does, and declares all of it as bytes; `short` does with transfers of up to 64 KiB.
+/// `mixed` goes through no phases: each transfer is any of all, declared as bytes.
 /// What encoding and decoding take and how long frames are is measured once for each transfer; every policy replays
 /// that. What it decides and what it samples really takes place, is timed, and counts.
 #[derive(clap::Args)]

@@ -115,7 +115,7 @@ impl Select<'_> {
         let is_noise = sequence.transfers.iter().all(|&cut| self.table.is_noise(cut));
         Ok(Row {
             sequence: sequence.name.clone(),
-            phases: sequence.phases,
+            course: sequence.course,
             is_noise,
             link,
             oracle_ns,

@@ -10,6 +10,7 @@ use super::args::Args;
 use super::completion::Link;
 use super::goals::{Goal, Goals};
 use super::replay::Replayed;
+use super::sequence::Course;
 use super::table::DEFLATED_BYTES;
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
@@ -17,7 +18,7 @@ use crate::machine::{Machine, size};
 /// Every policy on one sequence over one link.
 pub(super) struct Row {
     pub(super) sequence: String,
-    pub(super) phases: usize,
+    pub(super) course: Course,
     /// Whether no codec shortens anything in it.
     pub(super) is_noise: bool,
     pub(super) link: Link,
@@ -120,9 +121,12 @@ impl Printer {
         }
         let table = Some((row.sequence.clone(), row.link.segment.is_some()));
         if self.last != table {
-            let phases =
-                if row.phases == 1 { "one phase".to_owned() } else { format!("{} phases", row.phases) };
-            put(&format!("\n{}, {phases}, overlap: {}", row.sequence, row.link.overlap()))?;
+            let course = match row.course {
+                Course::Phases(1) => "one phase".to_owned(),
+                Course::Phases(phases) => format!("{phases} phases"),
+                Course::Mixed => "each of any data".to_owned(),
+            };
+            put(&format!("\n{}, {course}, overlap: {}", row.sequence, row.link.overlap()))?;
             put(&heading(row))?;
             self.last = table;
         }

@@ -14,6 +14,8 @@ const ALIGNMENT: usize = 64;
 const PHASES: &str = "phases";
 const BYTES: &str = "bytes";
 const SHORT: &str = "short";
+/// All sources as well, any of them each time.
+const MIXED: &str = "mixed";
 
 /// What the flags say about sequences.
 pub(super) struct Shape {
@@ -56,8 +58,8 @@ impl Shape {
     fn through_all(&self, sources: usize) -> &'static [&'static str] {
         match sources {
             0 | 1 => &[],
-            _ if self.shortest < SHORT_BYTES && SHORT_BYTES < self.longest => &[PHASES, BYTES, SHORT],
-            _ => &[PHASES, BYTES],
+            _ if self.shortest < SHORT_BYTES && SHORT_BYTES < self.longest => &[PHASES, BYTES, SHORT, MIXED],
+            _ => &[PHASES, BYTES, MIXED],
         }
     }
 }
@@ -71,11 +73,19 @@ pub(super) struct Cut {
     pub(super) len: usize,
 }
 
+/// How data follows data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It changes so many times, less one.
+    Phases(usize),
+    /// Each transfer is of any data, whatever the one before was of.
+    Mixed,
+}
+
 /// Transfers of one stream, by their places among the cuts.
 pub(super) struct Sequence {
     pub(super) name: String,
-    /// How many times the data changes, and one more.
-    pub(super) phases: usize,
+    pub(super) course: Course,
     pub(super) transfers: Vec<usize>,
 }
 
@@ -132,19 +142,25 @@ impl Plan {
     }
 }
 
-/// Draws a sequence: every phase is of as many transfers, each any of its pool.
+/// Draws a sequence: every phase is of as many transfers, each any of its pool; or each is of any pool.
 fn draw(outline: Outline, pools: &[(Pool, Vec<usize>)], shape: &Shape) -> Sequence {
     let seed = outline.name.bytes().fold(shape.seed, |seed, byte| seed.rotate_left(8) ^ u64::from(byte));
     let mut random = Random::new(seed);
     let mut transfers = Vec::with_capacity(shape.transfers);
-    for (number, phase) in outline.pools().enumerate() {
-        let until = shape.transfers * (number + 1) / outline.phases.len();
-        let (_, pool) = pools.iter().find(|(known, _)| *known == phase).expect("all pools are cut before");
+    let cuts = |phase: Pool| {
+        let (_, cuts) = pools.iter().find(|(known, _)| *known == phase).expect("all pools are cut before");
+        cuts
+    };
+    let phases: Vec<&Vec<usize>> = outline.pools().map(cuts).collect();
+    for (number, phase) in phases.iter().enumerate() {
+        let until = shape.transfers * (number + 1) / phases.len();
         while transfers.len() < until {
-            transfers.push(random.pick(pool));
+            let of = if outline.is_mixed { random.pick(&phases) } else { *phase };
+            transfers.push(random.pick(of));
         }
     }
-    Sequence { name: outline.name, phases: outline.phases.len(), transfers }
+    let course = if outline.is_mixed { Course::Mixed } else { Course::Phases(phases.len()) };
+    Sequence { name: outline.name, course, transfers }
 }
 
 /// What cuts are drawn from in a phase.
@@ -160,6 +176,8 @@ struct Outline {
     name: String,
     phases: Vec<(usize, Element)>,
     longest: usize,
+    /// The phases come by chance, each of one transfer.
+    is_mixed: bool,
 }
 
 impl Outline {
@@ -174,17 +192,23 @@ fn outlines(sources: &[Source], shape: &Shape) -> Vec<Outline> {
         sources.iter().enumerate().map(|(at, source)| (at, source.item.element)).collect();
     let longest = shape.longest;
     let names = names(&sources.iter().map(Source::called).collect::<Vec<_>>()).into_iter();
-    let alone = names.zip(&each).map(|(name, phase)| Outline { name, phases: vec![*phase], longest });
+    let alone = names.zip(&each).map(|(name, phase)| Outline {
+        name,
+        phases: vec![*phase],
+        longest,
+        is_mixed: false,
+    });
     // Files that flags name come in the order of the flags, once.
     let in_order = sources.iter().all(|source| source.kind.is_none());
     let phases = if in_order { each.clone() } else { twice(&each) };
     let through_all = shape.through_all(sources.len()).iter().map(|&name| Outline {
         name: name.into(),
         phases: match name {
-            BYTES => phases.iter().map(|&(source, _)| (source, Element::U8)).collect(),
+            BYTES | MIXED => phases.iter().map(|&(source, _)| (source, Element::U8)).collect(),
             _ => phases.clone(),
         },
         longest: if name == SHORT { SHORT_BYTES } else { longest },
+        is_mixed: name == MIXED,
     });
     alone.chain(through_all).collect()
 }
@@ -192,7 +216,8 @@ fn outlines(sources: &[Source], shape: &Shape) -> Vec<Outline> {
 /// A name for each source that no other sequence has: its kind or its file; where files of one name meet, or meet a
 /// sequence of ours, with their elements.
 fn names(sources: &[Called<'_>]) -> Vec<String> {
-    let ours: Vec<&str> = Kind::ALL.map(Kind::name).into_iter().chain([PHASES, BYTES, SHORT]).collect();
+    let ours: Vec<&str> =
+        Kind::ALL.map(Kind::name).into_iter().chain([PHASES, BYTES, SHORT, MIXED]).collect();
     let files = || {
         sources.iter().filter_map(|source| match *source {
             Called::File(label, _) => Some(label),
@@ -257,7 +282,7 @@ mod tests {
         assert_eq!(names(&called), expected);
         let plan = Plan::new(&sources, &shape(256, 1 << 17));
         let names: Vec<&str> = plan.sequences.iter().map(|sequence| &*sequence.name).collect();
-        assert_eq!(names, [&expected[..], &["phases", "bytes", "short"]].concat());
+        assert_eq!(names, [&expected[..], &["phases", "bytes", "short", "mixed"]].concat());
     }
 
     #[test]
@@ -279,6 +304,19 @@ mod tests {
         for (shortest, longest) in [(64 << 10, 128 << 10), (256, 64 << 10)] {
             assert_eq!(short(shortest, longest), None);
         }
+    }
+
+    #[test]
+    fn mixed_transfers_are_of_any_source_each_time() {
+        let plan = Plan::new(&files(&[("a", Element::Bf16), ("b", Element::U64)]), &shape(256, 1 << 17));
+        let mixed = plan.sequences.iter().find(|sequence| sequence.name == "mixed").unwrap();
+        let of: Vec<usize> = mixed.transfers.iter().map(|&cut| plan.cuts[cut].source).collect();
+        assert!(mixed.transfers.iter().all(|&cut| plan.cuts[cut].element == Element::U8));
+        // Half of a hundred transfers, and half of the ninety-nine steps from one to the next, within four standard deviations.
+        let of_second = of.iter().sum::<usize>();
+        let changes = of.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!((30..=70).contains(&of_second) && (30..=70).contains(&changes), "{of:?}");
+        assert_eq!(mixed.course, Course::Mixed);
     }
 
     #[test]
