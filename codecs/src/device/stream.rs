@@ -10,6 +10,7 @@ use cudarc::driver::sys::{CUstream, CUstream_flags};
 
 use super::context::{Context, Entered};
 use super::driver::{NOT_READY, call};
+use super::guest::relax;
 use super::{DeviceError, Region, Shared, Word};
 
 /// `CU_STREAM_LEGACY`.
@@ -156,16 +157,18 @@ impl Stream {
         unsafe { call!(entered.driver, cuMemcpyAsync(to.address(), from.address(), len, self.handle)) }
     }
 
-    /// Copies `bytes` to the front of `to`, and waits for that.
+    /// Copies `bytes` to the front of `to`, and waits for that, by [relaxed](super::Device::relaxed) rules.
     ///
     /// # Errors
     /// [`DeviceError::TooShort`] if `to` is shorter, and whatever the driver says.
     pub fn upload(&self, bytes: &[u8], to: Region<'_>) -> Result<(), DeviceError> {
         to.check_len("the destination of an upload", bytes.len() as u64)?;
+        let _relaxed = relax(self.shared.context.driver);
         let entered = self.shared.context.enter()?;
         let from = bytes.as_ptr().cast();
-        // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for: that fails only with the
-        // context, and then nothing is copied any more. And as for `zero`.
+        // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for. By relaxed rules that fails only with the
+        // context, and then nothing is copied any more, or because this stream records: then the copy has not run, and never
+        // does, as the wait spoils the recording. And as for `zero`.
         let copied = unsafe {
             call!(entered.driver, cuMemcpyHtoDAsync_v2(to.address(), from, bytes.len(), self.handle))
         };
@@ -173,16 +176,17 @@ impl Stream {
         copied.and(self.wait_in(&entered))
     }
 
-    /// Copies the front of `from` to `bytes`, and waits for that: all work enqueued before has then ended.
+    /// Copies the front of `from` to `bytes`, and waits for that, by [relaxed](super::Device::relaxed) rules: all work enqueued
+    /// before has then ended.
     ///
     /// # Errors
     /// [`DeviceError::TooShort`] if `from` is shorter, and whatever the driver says.
     pub fn download(&self, from: Region<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         from.check_len("the source of a download", bytes.len() as u64)?;
+        let _relaxed = relax(self.shared.context.driver);
         let entered = self.shared.context.enter()?;
         let to = bytes.as_mut_ptr().cast();
-        // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for: that fails only with the
-        // context, and then nothing is copied any more. And as for `zero`.
+        // SAFETY: as for `upload`.
         let copied = unsafe {
             call!(entered.driver, cuMemcpyDtoHAsync_v2(to, from.address(), bytes.len(), self.handle))
         };

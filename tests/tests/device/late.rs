@@ -201,3 +201,35 @@ fn modules_and_graphs_come_and_go_beside_a_recording() {
         assert!(library_stream.records(|| drop((coder, other))));
     });
 }
+
+/// What the driver still copies from or to memory of the host, its borrower must not have back: to wait is allowed, whoever records.
+#[test]
+fn copies_of_host_memory_are_waited_for_beside_a_recording() {
+    let test = "late::copies_of_host_memory_are_waited_for_beside_a_recording";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        stub.set("threads", 5);
+        let device = rig::open();
+        let (library, stream) = (Foreign::on(&device), device.stream().unwrap());
+        let buffer = device.alloc(9000).unwrap();
+        let there_and_back = |raw: &[u8]| {
+            let mut back = vec![0; raw.len()];
+            stream.upload(raw, buffer.region()).unwrap();
+            stream.download(buffer.region(), &mut back).unwrap();
+            assert!(back == raw);
+        };
+        let recording = library.stream();
+        assert!(recording.records(|| there_and_back(&[7; 9000])));
+        let beside = || {
+            std::thread::scope(|scope| scope.spawn(|| there_and_back(&[8; 9000])).join().unwrap());
+        };
+        assert!(recording.records(beside), "by another thread than the one that records");
+        // The stream that records is refused, and its copy never runs.
+        let mut back = [0; 9000];
+        let error = stream.capture(|| stream.upload(&[9; 9000], buffer.region())).unwrap_err();
+        assert!(matches!(error, DeviceError::Driver { code: 900, .. }), "{error}");
+        let error = stream.capture(|| stream.download(buffer.region(), &mut back)).unwrap_err();
+        assert!(matches!(error, DeviceError::Driver { code: 900, .. }), "{error}");
+        stream.download(buffer.region(), &mut back).unwrap();
+        assert!(back == [8; 9000]);
+    });
+}
