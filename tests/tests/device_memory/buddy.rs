@@ -9,8 +9,9 @@ use mgcomp_codecs::device::{
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_tests::data::Random;
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::shim::buddy::{SharedMemory, bytes_of_all_kinds, entries_of_all_states};
-use mgcomp_tests::stub::{Libraries, with_stub};
+use mgcomp_tests::stub::{Libraries, OUT_OF_MEMORY, with_stub};
 use mgcomp_transport::buddy::{
     Accesses, Allocation, BuddyError, BuddyPool, DeviceBuddyError, DeviceBuddyPool, Form, Memory, Place,
     STAGE_LEN, Stats, Target, XP_ENTRY_LEN,
@@ -385,6 +386,47 @@ fn handles_are_of_use_to_their_pool_alone() {
         assert!(matches!(error, DeviceBuddyError::Pool(BuddyError::Freed { index: 0, .. })), "{error}");
         let error = pool.write(&stream, allocation, 0..1, &[0]).unwrap_err();
         assert!(matches!(error, DeviceBuddyError::Pool(BuddyError::Freed { .. })), "{error}");
+    });
+}
+
+#[test]
+fn pools_are_used_beside_a_recording() {
+    with_threads("buddy::pools_are_used_beside_a_recording", 12, |_| {
+        let (device, stream) = open();
+        let library = Foreign::on(&device);
+        let mut pool = DeviceBuddyPool::new(&device, DEVICE_LEN, BUDDY_LEN).unwrap();
+        let raw = entries_of_all_states(&mut Random::new(3), 9000);
+        for form in [Form::Bpc, Form::Xp(Element::F32)] {
+            let mut out = vec![0; 9000];
+            assert!(library.stream().records(|| {
+                let allocation = pool.alloc_as(&stream, 9000, form, Target::Two).unwrap();
+                pool.write(&stream, allocation, 0..9000, &raw).unwrap();
+                pool.read(&stream, allocation, 0..9000, &mut out).unwrap();
+            }));
+            assert!(out == raw, "{form}");
+        }
+    });
+}
+
+#[test]
+fn room_that_may_be_cleared_later_is_not_given_again() {
+    with_threads("buddy::room_that_may_be_cleared_later_is_not_given_again", 13, |stub| {
+        let (device, stream) = open();
+        // Room for one allocation of 1000 bytes.
+        let mut pool = DeviceBuddyPool::new(&device, 544, 512).unwrap();
+        // Nothing was enqueued, or only recorded, and that was spoiled.
+        stub.fail(Some("cuMemAlloc_v2"), 1, OUT_OF_MEMORY);
+        pool.alloc(&stream, 1000, Target::Two).unwrap_err();
+        stream.capture(|| pool.alloc(&stream, 1000, Target::Two).map(drop)).unwrap_err();
+        let allocation = pool.alloc(&stream, 1000, Target::Two).unwrap();
+        pool.free(&stream, allocation).unwrap();
+
+        stub.fail(Some("cuStreamSynchronize"), 1, 900);
+        let error = pool.alloc(&stream, 1000, Target::Two).unwrap_err();
+        assert!(matches!(error, DeviceBuddyError::Device(DeviceError::Driver { code: 900, .. })), "{error}");
+        let error = pool.alloc(&stream, 1000, Target::Two).unwrap_err();
+        assert!(matches!(error, DeviceBuddyError::Pool(BuddyError::Exhausted { .. })), "{error}");
+        stream.wait().unwrap();
     });
 }
 

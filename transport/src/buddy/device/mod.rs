@@ -34,7 +34,7 @@ use stage::Stage;
 /// [`enqueue_write`](Self::enqueue_write) wait for nothing: who uses several streams sees to it that nothing is written on
 /// one while another reads or writes what has a byte in the same entry, counted from the start of the allocation. Of
 /// [`Form::Bpc`] that means the same 256 bytes: two entries share a byte of states. All other calls take a stream and wait for
-/// its work first.
+/// its work first, by [relaxed](Device::relaxed) rules.
 ///
 /// ```
 /// use mgcomp_codecs::device::{Device, DeviceError, EntryReport, workspace_len};
@@ -74,7 +74,22 @@ pub struct DeviceBuddyPool {
     ledger: Ledger<Buffer>,
     /// What was done to allocations that are freed.
     of_freed: Accesses,
+    /// Of allocations that failed: work that nobody could wait for may still write to these.
+    pending: Vec<Buffer>,
     stage: Mutex<Stage>,
+}
+
+/// Why the states of a room were not made zero.
+struct Uncleared {
+    error: DeviceError,
+    /// Whether they may become zero all the same, later, with the counts of the allocation.
+    pending: Option<Buffer>,
+}
+
+impl From<DeviceError> for Uncleared {
+    fn from(error: DeviceError) -> Self {
+        Self { error, pending: None }
+    }
 }
 
 impl DeviceBuddyPool {
@@ -112,6 +127,7 @@ impl DeviceBuddyPool {
             memory,
             buddy,
             of_freed: Accesses::default(),
+            pending: Vec::new(),
             stage: Mutex::new(Stage::new(device)?),
         })
     }
@@ -157,7 +173,8 @@ impl DeviceBuddyPool {
     /// The first time this loads the kernels of the form, as [`Device::coder`] does.
     ///
     /// # Errors
-    /// If one of the memories has no room for it, or the form has no such target; and whatever the driver says.
+    /// If one of the memories has no room for it, or the form has no such target; and whatever the driver says. If it
+    /// does not even wait for the stream, the room stays taken for as long as there is the pool.
     pub fn alloc_as(
         &mut self,
         stream: &Stream,
@@ -166,24 +183,34 @@ impl DeviceBuddyPool {
         target: Target,
     ) -> Result<Allocation, DeviceBuddyError> {
         let room = self.ledger.take(len, form, target)?;
-        match self.mover(form).and_then(|_| self.clear(stream, &room)) {
+        match self.device.relaxed(|| self.clear(stream, &room)) {
             Ok(counts) => Ok(self.ledger.settle(room, counts)),
-            Err(error) => {
-                self.ledger.give_back(&room);
+            Err(Uncleared { error, pending }) => {
+                match pending {
+                    Some(counts) => self.pending.push(counts),
+                    None => self.ledger.give_back(&room),
+                }
                 Err(error.into())
             }
         }
     }
 
-    /// Makes the states of a new allocation zero, and its counts.
-    fn clear(&self, stream: &Stream, room: &Room) -> Result<Buffer, DeviceError> {
+    /// Makes the states of a new allocation zero, and its counts, and sees to its kernels.
+    fn clear(&self, stream: &Stream, room: &Room) -> Result<Buffer, Uncleared> {
+        self.mover(room.shape.form)?;
         let counts = self.device.alloc(EntryCounts::LEN)?;
         let start = room.shape.metadata_at;
         stream.zero(self.memory.slice(start..start + room.footprint.metadata_bytes))?;
         let cleared = stream.zero(counts.region());
         // Also after an error: states that become zero later may be another allocation's by then.
         let ended = stream.wait();
-        cleared.and(ended).map(|()| counts)
+        // With the context all work has ended; and what a stream records, this wait has spoiled, so it never runs.
+        let is_lost = |error: &DeviceError| error.is_sticky() || stream.is_capturing() == Ok(true);
+        let is_pending = ended.as_ref().is_err_and(|error| !is_lost(error));
+        match cleared.and(ended) {
+            Ok(()) => Ok(counts),
+            Err(error) => Err(Uncleared { error, pending: is_pending.then_some(counts) }),
+        }
     }
 
     /// Frees an allocation, when all work on `stream` has ended, which is waited for. Work with it on other streams must
@@ -212,7 +239,7 @@ impl DeviceBuddyPool {
     ) -> Result<(), DeviceBuddyError> {
         let live = self.ledger.live(allocation)?;
         check_range(live.shape(), &range, out.len() as u64)?;
-        stream.wait()?;
+        self.device.relaxed(|| stream.wait())?;
         self.stage().read(self.mover_of(live)?, &self.entries(live), range, out)
     }
 
@@ -232,7 +259,7 @@ impl DeviceBuddyPool {
     ) -> Result<(), DeviceBuddyError> {
         let live = self.ledger.live(allocation)?;
         check_range(live.shape(), &range, data.len() as u64)?;
-        stream.wait()?;
+        self.device.relaxed(|| stream.wait())?;
         self.stage().write(self.mover_of(live)?, &self.entries(live), range, data)
     }
 
