@@ -66,8 +66,8 @@ impl Stream {
     }
 }
 
-/// The same until what is returned is dropped: also for what is given back, since to unload a module or to destroy a graph spoils what
-/// another thread records in the strictest mode.
+/// The same until what is returned is dropped: also for what is given back, since to free memory, to unload a module or to destroy a
+/// graph spoils what another thread records in the strictest mode, and the driver refuses to free then.
 pub(super) fn relax(driver: &'static Driver) -> Relaxed {
     let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
     Relaxed { driver, before: exchange(driver, relaxed) }

@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::driver::call;
+use super::guest::relax;
 use super::launch::WORD;
 use super::{DeviceError, Shared};
 
 /// Memory of a device, freed when dropped. What it holds at first is anything.
 ///
-/// Dropping it waits for the work that may still use it, as freeing device memory does.
+/// Dropping it waits for the work that may still use it, as freeing device memory does, and spoils nothing that some thread records.
 #[derive(Debug)]
 pub struct Buffer {
     pub(super) shared: Arc<Shared>,
@@ -46,6 +47,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let _relaxed = relax(self.shared.context.driver);
         self.shared.context.release(|driver| {
             // SAFETY: the driver gave this address, and nobody else frees it.
             unsafe { (driver.cuMemFree_v2)(self.address) };

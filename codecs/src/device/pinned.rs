@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::driver::call;
+use super::guest::relax;
 use super::{Device, DeviceError, Region, Shared};
 
 /// Every device may use it, by its address on the host.
@@ -14,7 +15,8 @@ const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 /// What it holds at first is anything.
 ///
 /// It is a [`Region`] like memory of the device, and is filled and read through streams, in the order of their
-/// work, or by the host through [`as_ptr`](Self::as_ptr). Dropping it waits for the work that may still use it.
+/// work, or by the host through [`as_ptr`](Self::as_ptr). Dropping it waits for the work that may still use it, and
+/// spoils nothing that some thread records.
 #[derive(Debug)]
 pub struct Pinned {
     shared: Arc<Shared>,
@@ -54,6 +56,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        let _relaxed = relax(self.shared.context.driver);
         self.shared.context.release(|driver| {
             // SAFETY: the driver gave this address, and nobody else frees it.
             unsafe { (driver.cuMemFreeHost)(ptr::with_exposed_provenance_mut(self.address as usize)) };

@@ -1,11 +1,13 @@
 //! Calls enqueue and return: what they do happens later, in the order of the stream, as often as it is launched.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use mgcomp_codecs::device::{Buffer, Coder, Device, DeviceError, Stream, Workspace};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::Foreign;
-use mgcomp_tests::stub::{Libraries, with_stub};
+use mgcomp_tests::stub::{Libraries, with_stub, with_stub_that_keeps};
 
 use crate::rig::{self, Room};
 
@@ -199,6 +201,31 @@ fn modules_and_graphs_come_and_go_beside_a_recording() {
         assert!(library_stream.records(|| drop(capture())));
         assert!(library_stream.records(|| drop(graph)));
         assert!(library_stream.records(|| drop((coder, other))));
+    });
+}
+
+#[test]
+fn memory_is_freed_beside_a_recording() {
+    with_stub("late::memory_is_freed_beside_a_recording", Libraries::DriverAndCompiler, |stub| {
+        let device = rig::open();
+        let library = Foreign::on(&device);
+        let memory = (device.alloc(100).unwrap(), device.alloc_pinned(100).unwrap());
+        assert!(library.stream().records(|| drop(memory)));
+        assert!(!stub.left().contains("allocations"), "{}", stub.left());
+    });
+}
+
+/// What is freed by strict rules must be found: this is the test of that check.
+#[test]
+fn memory_is_not_freed_by_strict_rules_beside_a_recording() {
+    let test = "late::memory_is_not_freed_by_strict_rules_beside_a_recording";
+    with_stub_that_keeps(test, Libraries::DriverAndCompiler, |stub| {
+        let device = rig::open();
+        let library = Foreign::on(&device);
+        let block = library.block(100);
+        let free = || catch_unwind(AssertUnwindSafe(|| drop(block))).expect_err("the library is refused");
+        assert!(!library.stream().records(|| drop(free())), "the recording is spoiled");
+        assert!(stub.left().contains("1 allocations"), "{}", stub.left());
     });
 }
 

@@ -391,20 +391,24 @@ fn handles_are_of_use_to_their_pool_alone() {
 
 #[test]
 fn pools_are_used_beside_a_recording() {
-    with_threads("buddy::pools_are_used_beside_a_recording", 12, |_| {
+    with_threads("buddy::pools_are_used_beside_a_recording", 12, |stub| {
         let (device, stream) = open();
         let library = Foreign::on(&device);
         let mut pool = DeviceBuddyPool::new(&device, DEVICE_LEN, BUDDY_LEN).unwrap();
         let raw = entries_of_all_states(&mut Random::new(3), 9000);
+        pool.alloc(&stream, 300, Target::Four).unwrap();
         for form in [Form::Bpc, Form::Xp(Element::F32)] {
             let mut out = vec![0; 9000];
             assert!(library.stream().records(|| {
                 let allocation = pool.alloc_as(&stream, 9000, form, Target::Two).unwrap();
                 pool.write(&stream, allocation, 0..9000, &raw).unwrap();
                 pool.read(&stream, allocation, 0..9000, &mut out).unwrap();
+                pool.free(&stream, allocation).unwrap();
             }));
             assert!(out == raw, "{form}");
         }
+        assert!(library.stream().records(|| drop(pool)));
+        assert!(!stub.left().contains("allocations"), "{}", stub.left());
     });
 }
 

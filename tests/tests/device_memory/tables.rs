@@ -8,6 +8,7 @@ use mgcomp_codecs::device::{
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_tests::data::{Random, tensors};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, OUT_OF_MEMORY, with_stub};
 use mgcomp_transport::table::{
     CacheHits, DeviceCache, DeviceTable, DeviceTableError, Gathered, LoadOptions, Sample, Table, TableError,
@@ -247,6 +248,18 @@ fn a_cache_on_the_device_counts_what_it_finds() {
         let error = room.find(&stream, &table, &cache).unwrap_err();
         assert!(matches!(error, DeviceTableError::Table(TableError::Stale { .. })), "{error}");
         drop(graph);
+    });
+}
+
+#[test]
+fn tables_and_caches_go_beside_a_recording() {
+    with_threads("tables::tables_and_caches_go_beside_a_recording", 9, |stub| {
+        let (device, stream) = open();
+        let library = Foreign::on(&device);
+        let table = DeviceTable::build(&device, &stream, &raw(), ROW_LEN, &options(2)).unwrap();
+        let cache = DeviceCache::fill(&stream, &table, [5, 6, 80], &[1000]).unwrap();
+        assert!(library.stream().records(|| drop((cache, table))));
+        assert!(!stub.left().contains("allocations"), "{}", stub.left());
     });
 }
 

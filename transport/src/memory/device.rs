@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use mgcomp_codecs::device::{self, Device, DeviceError, Event, Stream};
 
-use super::Relaxed;
 use super::ranges::{Ranges, Use, overlap};
 
 /// A buffer in the memory of a CUDA device, shared by reference. Whatever uses a part of it keeps all of it.
@@ -49,7 +48,7 @@ struct Shared {
 
 enum Memory {
     /// Freed by whoever uses it last.
-    Own(Relaxed<device::Buffer>),
+    Own(device::Buffer),
     Foreign {
         address: u64,
         len: u64,
@@ -64,8 +63,7 @@ impl DeviceBuffer {
     /// # Errors
     /// Whatever the driver says.
     pub fn alloc(device: &Device, len: usize) -> Result<Self, DeviceError> {
-        let memory = Memory::Own(Relaxed::new(device, device.alloc(len as u64)?));
-        Ok(Self::of(device, memory))
+        Ok(Self::of(device, Memory::Own(device.alloc(len as u64)?)))
     }
 
     /// Memory that somebody else has allocated: a tensor, say. `owner` is kept as long as something uses it. Two buffers of

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use mgcomp_codecs::device::Device;
 
 /// Something of a device that is dropped by [relaxed](Device::relaxed) rules. Whoever drops it last does not know whether some
-/// thread records: by the rules of others the driver would refuse to free memory then, and the recording would be spoiled.
+/// thread records: by the rules of others the driver would refuse to wait then, and the recording would be spoiled.
 #[derive(Debug)]
 pub(crate) struct Relaxed<T> {
     device: Device,

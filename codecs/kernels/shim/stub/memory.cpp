@@ -74,8 +74,9 @@ static bool is_open_elsewhere(const Header& header) {
   return false;
 }
 
-static void release(uint64_t address) {
-  refuse_recording();
+// While some stream records it stays, unless the calling thread has relaxed its rules.
+static Result release(uint64_t address) {
+  if (const Result error = refuse_recording()) return error;
   const auto found = allocations().find(address);
   if (found == allocations().end() || found->second.sort == Sort::IMPORTED || found->second.sort == Sort::MAPPED) {
     die("memory is freed that was not allocated");
@@ -96,6 +97,7 @@ static void release(uint64_t address) {
   discard(allocation.mapped);
   driver().allocated[allocation.owner->device] -= allocation.len;
   driver().live[ALLOCATIONS]--;
+  return SUCCESS;
 }
 
 STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
@@ -105,8 +107,8 @@ STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
 
 STUB_API int cuMemFree_v2(uint64_t address) {
   STUB_RELEASE;
-  release(address);
-  return result;
+  const Result released = release(address);
+  return result == SUCCESS ? released : result;
 }
 
 // The memory of the device is the host's as well.
@@ -117,8 +119,8 @@ STUB_API int cuMemHostAlloc(void** address, size_t len, unsigned flags) {
 
 STUB_API int cuMemFreeHost(void* address) {
   STUB_RELEASE;
-  release((uint64_t)address);
-  return result;
+  const Result released = release((uint64_t)address);
+  return result == SUCCESS ? released : result;
 }
 
 // Bytes of page-locked memory that is there.
