@@ -1,7 +1,7 @@
 //! Memory that the blocks of a launch share.
 #![allow(unsafe_code)] // the caller's promises
 
-use cudarc::driver::sys::CUstream;
+use cudarc::driver::sys::{CUcontext, CUstream};
 
 use super::launch::{MAX_JOBS, WORD, WORKSPACE_WORDS};
 use super::{Buffer, DeviceError, Region, Stream};
@@ -28,13 +28,14 @@ pub(super) fn chunks_of(chunk_size: ChunkSize, raw_len: u64) -> u64 {
 #[derive(Debug)]
 pub struct Workspace<'a> {
     region: Region<'a>,
-    /// The stream whose calls may use it; `None` if the caller knows.
-    stream: Option<CUstream>,
+    /// The stream whose calls may use it, in its context, since default streams have one handle in all of them; `None` if the
+    /// caller knows.
+    stream: Option<(CUcontext, CUstream)>,
     /// Keeps the memory.
     _buffer: Option<Buffer>,
 }
 
-// SAFETY: the stream's handle is only compared.
+// SAFETY: the handles are only compared.
 unsafe impl Send for Workspace<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Workspace<'_> {}
@@ -48,7 +49,7 @@ impl Workspace<'static> {
         stream.zero(buffer.region())?;
         // SAFETY: the buffer is kept beside the region.
         let region = unsafe { Region::from_raw(buffer.region().address(), buffer.region().len()) };
-        Ok(Self { region, stream: Some(stream.handle), _buffer: Some(buffer) })
+        Ok(Self { region, stream: Some(handles(stream)), _buffer: Some(buffer) })
     }
 }
 
@@ -86,11 +87,16 @@ impl<'a> Workspace<'a> {
 
     /// Its address, for a call on `stream` that needs `needed` bytes.
     pub(super) fn address_for(&self, stream: &Stream, needed: u64) -> Result<u64, DeviceError> {
-        if self.stream.is_some_and(|own| own != stream.handle) {
+        if self.stream.is_some_and(|own| own != handles(stream)) {
             return Err(DeviceError::OtherStream);
         }
         self.region.check_align("the workspace", WORD)?;
         self.region.check_len("the workspace", needed)?;
         Ok(self.region.address())
     }
+}
+
+/// Those of the stream's context and of the stream.
+fn handles(stream: &Stream) -> (CUcontext, CUstream) {
+    (stream.shared.context.handle, stream.handle)
 }

@@ -1,7 +1,7 @@
 //! What is wrong with the regions of a call is an error of the call, and nothing is enqueued.
 #![allow(unsafe_code)] // regions that nobody has
 
-use mgcomp_codecs::device::{DeviceError, Region, Workspace, workspace_len};
+use mgcomp_codecs::device::{Cache, Device, DeviceError, Region, Workspace, workspace_len};
 use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::stub::{Libraries, with_stub};
@@ -98,6 +98,29 @@ fn a_workspace_must_fit() {
         room.frame(&stream).unwrap();
         let left = rig::download(&stream, memory.region()).unwrap();
         assert!(left.iter().all(|&byte| byte == 0), "the workspace is not zero again");
+    });
+}
+
+/// The default streams of all contexts have one handle, and work on them at once.
+#[test]
+fn a_workspace_is_of_one_context() {
+    with_stub("arguments::a_workspace_is_of_one_context", Libraries::DriverAndCompiler, |_| {
+        let [first, second] = [rig::open(), Device::open_apart(0, Cache::Off).unwrap()];
+        // SAFETY: default streams are always there.
+        let adopt = |device: &Device| unsafe { device.adopt_stream(std::ptr::null_mut()) };
+        let (there, stream) = (adopt(&first), adopt(&second));
+        let coder = second.coder(Algorithm::Zvc, ChunkSize::SMALL).unwrap();
+        let room = Room::new(&second, &stream, &coder, Element::U32, &[7; 5000]).unwrap();
+        let needed = workspace_len(ChunkSize::SMALL, &[5000]);
+
+        let mut foreign = first.workspace(&there, needed).unwrap();
+        let result = coder.compress(&stream, &mut foreign, &[room.compress()]);
+        assert_eq!(result, Err(DeviceError::OtherStream));
+        there.wait().unwrap();
+
+        let mut own = second.workspace(&stream, needed).unwrap();
+        coder.compress(&adopt(&second), &mut own, &[room.compress()]).unwrap();
+        room.frame(&stream).unwrap();
     });
 }
 
