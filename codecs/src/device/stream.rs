@@ -5,6 +5,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use cudarc::driver::sys::{CUstream, CUstream_flags};
 
@@ -17,6 +19,11 @@ use super::{DeviceError, Region, Shared, Word};
 const LEGACY: usize = 1;
 /// `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
+
+/// The `CUresult` of one who uses the legacy default stream while a stream records that waits for it.
+const CAPTURE_IMPLICIT: u32 = 906;
+/// Until that is tried once more.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// How many streams were made here.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -172,8 +179,7 @@ impl Stream {
         let copied = unsafe {
             call!(entered.driver, cuMemcpyHtoDAsync_v2(to.address(), from, bytes.len(), self.handle))
         };
-        // Also after an error: nothing may still use `bytes`.
-        copied.and(self.wait_in(&entered))
+        self.end_of_copy(&entered, copied)
     }
 
     /// Copies the front of `from` to `bytes`, and waits for that, by [relaxed](super::Device::relaxed) rules: all work enqueued
@@ -190,7 +196,21 @@ impl Stream {
         let copied = unsafe {
             call!(entered.driver, cuMemcpyDtoHAsync_v2(to, from.address(), bytes.len(), self.handle))
         };
-        copied.and(self.wait_in(&entered))
+        self.end_of_copy(&entered, copied)
+    }
+
+    /// Waits for a copy from or to memory of the host, also after an error: nothing may still use that memory.
+    fn end_of_copy(&self, entered: &Entered<'_>, copied: Result<(), DeviceError>) -> Result<(), DeviceError> {
+        loop {
+            let ended = self.wait_in(entered);
+            // This is the default stream, and one that waits for it records. It has begun after the copy was taken, or that
+            // would have been refused: so another thread records, and will end.
+            let is_refused = matches!(ended, Err(DeviceError::Driver { code: CAPTURE_IMPLICIT, .. }));
+            if copied.is_err() || !is_refused {
+                return copied.and(ended);
+            }
+            thread::sleep(A_MOMENT);
+        }
     }
 
     /// What `word` holds when all work enqueued before has ended, which is waited for.

@@ -258,5 +258,9 @@ fn copies_of_host_memory_are_waited_for_beside_a_recording() {
         assert!(matches!(error, DeviceError::Driver { code: 900, .. }), "{error}");
         stream.download(buffer.region(), &mut back).unwrap();
         assert!(back == [8; 9000]);
+        // A recording that the default stream must not meet may begin between a copy and the wait for it.
+        stub.fail(Some("cuStreamSynchronize"), 1, 906);
+        there_and_back(&[1; 9000]);
+        assert!(stub.failed().is_some());
     });
 }
