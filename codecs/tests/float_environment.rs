@@ -6,9 +6,10 @@ mod common;
 
 use common::Random;
 use common::data::kinds;
-use common::float_environment::ENVIRONMENTS;
+use common::float_environment::{ENVIRONMENTS, FloatEnvironment};
 use common::{all_codecs, decode_chunk, encode_chunk};
 use mgcomp_codecs::Element;
+use mgcomp_codecs::frame::{ChunkSize, Options, estimated_frame_len};
 use mgcomp_codecs::reduction::{
     Datatype::{self, Bf16, F16, F32, F64},
     Operation::{self, Avg, Max, Min, Sum},
@@ -106,28 +107,40 @@ fn reductions_trap_nothing() {
     }
 }
 
-/// They compute no floats, but for a conversion (in `int/avx2/vector.rs`) of whose result they take nothing that is rounded.
-/// It may flag an exception, so the environment is not looked at afterwards.
+/// They compute no floats but such as are exact, so there is nothing to round, to flag, or to trap.
 #[test]
 fn codecs_write_the_same_bytes_everywhere() {
     let mut random = Random(31);
+    let options = Options { chunk_size: ChunkSize::SMALL, checksum: true };
     for (isa, codec) in all_codecs() {
         for (i, element) in Element::ALL.into_iter().enumerate() {
             for kind in kinds().skip(i % 3).step_by(3) {
                 let raw = kind.fill(&mut random, element, 4096);
                 let expected = encode_chunk(codec, element, &raw);
-                for environment in ENVIRONMENTS {
-                    let ([coded, decoded], _) = environment.during(|| {
+                let expected_len = estimated_frame_len(codec, element, &raw, options);
+                for environment in environments() {
+                    let ((coded, decoded, len), after) = environment.during(|| {
                         let coded = encode_chunk(codec, element, &raw);
                         let decoded = decode_chunk(codec, element, &coded, raw.len()).unwrap();
-                        [coded, decoded]
+                        (coded, decoded, estimated_frame_len(codec, element, &raw, options))
                     });
                     let label =
                         format!("{} {isa} {element} {} {}", codec.algorithm(), kind.name, environment.name);
                     assert!(coded == expected, "{label}: coded");
                     assert!(decoded == raw, "{label}: decoded");
+                    assert_eq!(len, expected_len, "{label}: estimated");
+                    assert_eq!(after, environment, "{label}");
                 }
             }
         }
     }
+}
+
+/// All of them; where exceptions can trap, that one last, once the others have shown by their flags that there are none.
+fn environments() -> impl Iterator<Item = FloatEnvironment> {
+    #[cfg(target_arch = "x86_64")]
+    let traps = Some(common::float_environment::TRAPS);
+    #[cfg(not(target_arch = "x86_64"))]
+    let traps = None;
+    ENVIRONMENTS.into_iter().chain(traps)
 }

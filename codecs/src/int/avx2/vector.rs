@@ -249,9 +249,11 @@ fn leading_zeros_of_bytes(vector: __m256i) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn leading_zeros_of_dwords(vector: __m256i) -> __m256i {
-    // The exponent of the float, which is not rounded up, since no long run of ones is left; a negative one has
-    // its sign above the exponent, which saturates to no leading zeros.
-    let kept = _mm256_andnot_si256(_mm256_srli_epi32::<8>(vector), vector);
+    // The exponent of the float; a negative one has its sign above the exponent, which saturates to no leading zeros. Of what
+    // is longer than a byte, the last byte is left out: the rest fits a float, so nothing is rounded, and no exception raised.
+    let front = _mm256_andnot_si256(_mm256_set1_epi32(0xff), vector);
+    let is_short = _mm256_cmpeq_epi32(front, _mm256_setzero_si256());
+    let kept = _mm256_or_si256(front, _mm256_and_si256(vector, is_short));
     let exponents = _mm256_srli_epi32::<23>(_mm256_castps_si256(_mm256_cvtepi32_ps(kept)));
     let zeros = _mm256_subs_epu16(_mm256_set1_epi32(158), exponents);
     _mm256_min_epi16(zeros, _mm256_set1_epi32(32))
