@@ -1,5 +1,8 @@
 //! Regular files, and nothing else that has a path.
 
+#[cfg(unix)]
+pub(crate) mod permissions;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -58,6 +58,77 @@ fn a_file_that_is_replaced_passes_its_permissions_on() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_passes_its_group_on() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.table");
+    let table = Table::build(vec![1; 100], 10, &options(Cpu::active(), 1, 1)).unwrap();
+    table.save(&path).unwrap();
+    let own = fs::metadata(&path).unwrap().gid();
+    // Any group is possible for root, for others one that they are in.
+    let groups = rustix::process::getgroups().unwrap().into_iter().map(|group| group.as_raw());
+    let mut others = groups.chain([4711]).filter(|&group| group != own);
+    let Some(group) = others.find(|&group| chown(&path, None, Some(group)).is_ok()) else {
+        println!("SKIPPED: files can be of one group only");
+        return;
+    };
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    table.save(&path).unwrap();
+    let saved = fs::metadata(&path).unwrap();
+    assert_eq!((saved.gid(), saved.mode() & 0o7777), (group, 0o640));
+}
+
+/// Who is named in a list is let in neither where it was on that of the old table nor where it is on that of the folder.
+#[cfg(target_os = "linux")]
+#[test]
+fn lists_of_who_may_do_what_let_nobody_in() {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::{XattrFlags, getxattr_query, setxattr};
+    use rustix::io::Errno;
+
+    // Owner, user 4711, group, all on the list at most, others: what each may do.
+    let list = |may: [u16; 5]| {
+        let (tags, nobody) = ([0x01u16, 0x02, 0x04, 0x10, 0x20], u32::MAX);
+        let entries = tags.into_iter().zip(may).flat_map(|(tag, may)| {
+            let id = if tag == 0x02 { 4711 } else { nobody };
+            [&tag.to_le_bytes()[..], &may.to_le_bytes(), &id.to_le_bytes()].concat()
+        });
+        [2, 0, 0, 0].into_iter().chain(entries).collect::<Vec<u8>>()
+    };
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.table");
+    let table = Table::build(vec![1; 100], 10, &options(Cpu::active(), 1, 1)).unwrap();
+    table.save(&path).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    let of_folder = list([6, 6, 6, 6, 0]);
+    match setxattr(folder.path(), "system.posix_acl_default", &of_folder, XattrFlags::empty()) {
+        Err(Errno::OPNOTSUPP) => {
+            println!("SKIPPED: this file system has no lists");
+            return;
+        }
+        set => set.unwrap(),
+    }
+    let has_list = || match getxattr_query(&path, "system.posix_acl_access") {
+        Err(error) => {
+            assert_eq!(error, Errno::NODATA);
+            false
+        }
+        Ok(_) => true,
+    };
+    table.save(&path).unwrap();
+    assert_eq!((mode(&path), has_list()), (0o640, false));
+    let of_file = list([6, 4, 0, 4, 4]);
+    setxattr(&path, "system.posix_acl_access", &of_file, XattrFlags::empty()).unwrap();
+    assert_eq!((mode(&path), has_list()), (0o644, true));
+    table.save(&path).unwrap();
+    assert_eq!((mode(&path), has_list()), (0o604, false));
+}
+
 fn load_into<'a>(path: &Path, memory: Option<&'a mut [u8]>) -> Result<Table<&'a mut [u8]>, TableFileError> {
     Table::load_into(path, &LoadOptions::default(), |_| memory)
 }

@@ -23,8 +23,6 @@ mod read;
 mod write;
 
 use std::fs::File;
-#[cfg(unix)]
-use std::fs::{self, Metadata, Permissions};
 use std::io::{self, BufWriter, Read, Write};
 #[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
@@ -36,6 +34,8 @@ pub use error::TableFileError;
 
 use super::Table;
 use crate::regular;
+#[cfg(unix)]
+use crate::regular::permissions::Replaced;
 
 /// How a table is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl Default for LoadOptions {
 impl<M: AsRef<[u8]>> Table<M> {
     /// Writes the table to a file. Whoever loads it meanwhile, or after the process or the machine has died in the middle, has
     /// what was there before. The folder must exist; a draft of a process that died stays in it, as `.mgcomp-table-…`. Where a
-    /// link leads to a table, the link stays. On Unix, a file that is replaced passes its permissions on.
+    /// link leads to a table, the link stays. On Unix, a file that is replaced passes its group and its permissions on, but for a list
+    /// of who may do what (ACL). Where the new one cannot be of its group, or there was a list, no group may do anything with it.
     ///
     /// # Errors
     /// [`TableFileError`] if it cannot be written, or something is there that is no file; what was there before is still there,
@@ -74,13 +75,16 @@ impl<M: AsRef<[u8]>> Table<M> {
         draft.prefix(".mgcomp-table-");
         // Whoever may not read the old table is not to read the new one, nor the draft.
         #[cfg(unix)]
-        let before = permissions(&target);
+        let replaced = Replaced::at(&target).map_err(wrong)?;
         #[cfg(unix)]
-        draft.permissions(before.clone().unwrap_or_else(|| PermissionsExt::from_mode(0o666))); // less the user's mask
+        draft.permissions(match &replaced {
+            Some(replaced) => replaced.of_draft(),
+            None => PermissionsExt::from_mode(0o666), // less the user's mask
+        });
         let draft = draft.tempfile_in(folder).map_err(wrong)?;
         #[cfg(unix)]
-        if let Some(before) = before {
-            draft.as_file().set_permissions(before).map_err(wrong)?; // the mask took away from these as well
+        if let Some(replaced) = replaced {
+            replaced.pass_on(draft.as_file()).map_err(wrong)?;
         }
         self.write_to(BufWriter::new(draft.as_file())).map_err(|error| error.of_file(wrong))?;
         draft.as_file().sync_all().map_err(wrong)?;
@@ -150,13 +154,6 @@ fn allocate(bytes: usize) -> Option<Vec<u8>> {
     memory.try_reserve_exact(bytes).ok()?;
     memory.resize(bytes, 0);
     Some(memory)
-}
-
-/// Who may do what with the regular file at `path`, if there is one.
-#[cfg(unix)]
-fn permissions(path: &Path) -> Option<Permissions> {
-    let before = fs::metadata(path).ok().filter(Metadata::is_file)?;
-    Some(Permissions::from_mode(before.permissions().mode() & 0o777))
 }
 
 /// Makes a change of names in `folder` last.
