@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use mgcomp_codecs::Element;
+use mgcomp_codecs::{CPU_VARIABLE, Cpu, Element, Isa, UnknownIsa};
 use mgcomp_selector::{Lambda, PolicySpec};
 
 use crate::control;
@@ -64,6 +64,8 @@ impl EnvSettings {
             "off" => Ok(false),
             _ => Err("neither on nor off"),
         };
+        // Codecs read it themselves, but have nobody to tell that they cannot follow it.
+        read(value, CPU_VARIABLE, instruction_set)?;
         Ok(Self {
             policy: read(value, "MGCOMP_POLICY", PolicySpec::from_str)?.unwrap_or(default.policy),
             lambda: read(value, "MGCOMP_LAMBDA", Lambda::from_str)?,
@@ -74,6 +76,13 @@ impl EnvSettings {
             ..default
         })
     }
+}
+
+/// The instruction set of this name, if this machine has it.
+fn instruction_set(name: &str) -> Result<Cpu, String> {
+    let wanted: Isa = name.parse().map_err(|error: UnknownIsa| error.to_string())?;
+    let best = Cpu::detect().isa();
+    Cpu::on(wanted).ok_or_else(|| format!("this machine has no {wanted}; the best it has is {best}"))
 }
 
 /// The value of a variable that is set to something.
@@ -132,6 +141,15 @@ mod tests {
     }
 
     #[test]
+    fn only_an_instruction_set_of_this_machine_can_be() {
+        for isa in Isa::ALL {
+            let read = read_from(&[("MGCOMP_CPU", isa.name())]);
+            assert_eq!(read.is_ok(), Cpu::on(isa).is_some(), "{isa}: {read:?}");
+        }
+        assert_eq!(read_from(&[("MGCOMP_CPU", "")]), Ok(EnvSettings::default()));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
         let wrong = [
             ("MGCOMP_POLICY", "fastest"),
@@ -142,6 +160,8 @@ mod tests {
             ("MGCOMP_CHECKSUM", "no"),
             ("MGCOMP_NET_CONNECTIONS", "0"),
             ("MGCOMP_NET_CONNECTIONS", "17"),
+            ("MGCOMP_CPU", "sse9"),
+            ("MGCOMP_CPU", "AVX2"),
         ];
         for (variable, value) in wrong {
             let error = read_from(&[(variable, value)]).unwrap_err().to_string();
