@@ -39,7 +39,9 @@
  * What holds everywhere, where a function says nothing else:
  *
  * Results    Every function returns MGCOMP_RESULT_SUCCESS or an error; mgcompLastError has its text, with numbers. What a
- *            function sets through a pointer is set on success only. No function prints, ends the program or raises a signal.
+ *            function sets through a pointer is set on success only. No function ends the program or raises a signal, nor
+ *            prints anything but a log: to standard error, errors alone or what the environment variable MGCOMP_LOG asks for
+ *            (error, warn, info, debug, trace), from the first mgcompCreate... or mgcompStartNode... on.
  * Sizes      are in bytes, times in nanoseconds, as the names say.
  * Memory     belongs to whoever has allocated it: buffers are the program's, and texts the library's. A buffer must be there,
  *            and not be changed by others, until the call returns or, where there is a request, until that is finished. NULL is

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use mgcomp_transport::buddy::{Allocation, BuddyError, BuddyPool, Form, MemoryError, Stats, Target};
 
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::memory::{Out, Span};
 use crate::number::{element, mgcompElement, number};
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn mgcompCreateBuddyPool(
     buddy_bytes: u64,
     pool: *mut mgcompBuddyPool,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("pool", pool) }?;
         let pool = RwLock::new(BuddyPool::new(device_bytes, buddy_bytes)?);

@@ -11,7 +11,7 @@ use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyReport, Directio
 use mgcomp_transport::memory::Slice;
 use mgcomp_transport::message::Status;
 
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::lending::{Lent, Lot};
 use crate::memory::{Out, Span, text};
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn mgcompCreateCopier(
     cuda_device: i32,
     copier: *mut mgcompCopier,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("copier", copier) }?;
         let device = match cuda_device {

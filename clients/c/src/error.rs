@@ -9,6 +9,8 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use mgcomp_transport::attach;
+
 use crate::memory::Out;
 use crate::number::number;
 
@@ -73,6 +75,14 @@ pub(crate) fn call(work: impl FnOnce() -> Result<(), Failure>) -> mgcompResult {
         Ok(Err(failure)) => keep(failure),
         Err(panic) => keep(panicked(panic)),
     }
+}
+
+/// The same for a call that makes something which may have to say more than what the call came to: the log begins before.
+pub(crate) fn making(work: impl FnOnce() -> Result<(), Failure>) -> mgcompResult {
+    call(|| {
+        attach::log();
+        work()
+    })
 }
 
 #[cold]
@@ -153,6 +163,15 @@ fn result_name(number: u32) -> &'static CStr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buddy::mgcompCreateBuddyPool;
+    use crate::communicator::members::mgcompCreateCommunicator;
+    use crate::copy::mgcompCreateCopier;
+    use crate::node::ranks::{mgcompNode, mgcompStartNodeShm, mgcompStartNodeTcp, mgcompStartNodesLoopback};
+    use crate::number::mgcompElement;
+    use crate::offload::mgcompCreateOffloadQueue;
+    use crate::peer::mgcompCreatePeerCopier;
+    use crate::profile::mgcompCreateBuddyProfile;
+    use crate::workers::mgcompCreateWorkers;
 
     fn last() -> (mgcompResult, String) {
         let mut text = ptr::null();
@@ -173,5 +192,46 @@ mod tests {
         assert_eq!(call(|| Ok(())), mgcompResult::Success);
         assert_eq!(last().0, mgcompResult::InvalidArgument, "a call that succeeds leaves it");
         std::thread::spawn(|| assert_eq!(last().0, mgcompResult::Success)).join().unwrap();
+    }
+
+    const WHICH: &str = "MGCOMP_TEST_WHICH";
+    const MAKERS: usize = 10;
+
+    /// Each function that makes something, called wrongly.
+    fn make(which: usize) -> mgcompResult {
+        let element = MaybeUninit::new(mgcompElement::U8);
+        // SAFETY: NULL is refused everywhere.
+        unsafe {
+            match which {
+                0 => mgcompCreateWorkers(1, ptr::null_mut()),
+                1 => mgcompCreateBuddyPool(1, 1, ptr::null_mut()),
+                2 => mgcompCreateBuddyProfile(element, ptr::null_mut()),
+                3 => mgcompCreateCopier(1, -1, ptr::null_mut()),
+                4 => mgcompCreatePeerCopier(0, 0, ptr::null(), ptr::null_mut()),
+                5 => mgcompCreateOffloadQueue(1, 0, ptr::null(), 1, ptr::null_mut()),
+                6 => mgcompCreateCommunicator(mgcompNode { id: 0 }, ptr::null_mut()),
+                7 => mgcompStartNodesLoopback(1, ptr::null(), ptr::null_mut()),
+                8 => mgcompStartNodeTcp(ptr::null(), 0, ptr::null(), ptr::null_mut()),
+                _ => mgcompStartNodeShm(ptr::null(), 1, 0, ptr::null(), ptr::null_mut()),
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "has a log of its own, for the next test, which starts it"]
+    fn makes_something() {
+        let which = std::env::var(WHICH).unwrap().parse().unwrap();
+        assert_eq!(make(which), mgcompResult::InvalidArgument);
+    }
+
+    #[test]
+    fn whatever_is_made_first_begins_the_log() {
+        for which in 0..MAKERS {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["--ignored", "--exact", "--nocapture", "error::tests::makes_something"]);
+            let output = command.env(WHICH, which.to_string()).env("MGCOMP_LOG", "loud").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.contains("\"loud\" is no level"), "{which}: {said}");
+        }
     }
 }

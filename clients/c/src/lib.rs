@@ -22,7 +22,7 @@
 //! | `memory` | pointers of the program, checked before they are used |
 //!
 //! # Rules
-//! Every function runs inside `error::call`; it checks all that it can check before it does anything, and returns a
+//! Every function runs inside `error::call`, or `making`; it checks all that it can check before it does anything, and returns a
 //! result code. Numbers from outside arrive as `MaybeUninit<enum>`, so that one without a meaning is an error and not
 //! undefined behaviour. Handles are looked up in a table with generations.
 #![allow(non_camel_case_types, reason = "the names of the header")]

@@ -11,7 +11,7 @@ use mgcomp_transport::copy::{CopyConfig, CopyError, CopyReport, Order};
 use mgcomp_transport::memory::Slice;
 
 use crate::copy::{mgcompMemcpyReport, policy_of};
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::lending::{Lent, Lot};
 use crate::memory::{Out, Span};
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn mgcompCreateOffloadQueue(
     host_bytes: u64,
     queue: *mut mgcompOffloadQueue,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for the text and a place for a handle, or NULL.
         let (policy, out) = unsafe { (policy_of(policy)?, Out::new("queue", queue)?) };
         let order = if flag("inOrder", in_order)? { Order::Asked } else { Order::Free };

@@ -13,7 +13,7 @@ use mgcomp_transport::peer_copy::{
     CopyPath, PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport,
 };
 
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::memory::{Out, Span, given, text};
 use crate::number::{element, mgcompAlgorithm, mgcompElement, named};
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn mgcompCreatePeerCopier(
     options: *const mgcompPeerCopierOptions,
     copier: *mut mgcompPeerCopier,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for options and a place for a handle, or NULL.
         let (options, out) = unsafe { (given("options", options)?, Out::new("copier", copier)?) };
         // SAFETY: the header asks for a text, or NULL.

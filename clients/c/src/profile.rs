@@ -9,7 +9,7 @@ use mgcomp_codecs::Element;
 use mgcomp_transport::buddy::{Choice, Form, Profile, ProfileError, Threshold};
 
 use crate::buddy::{form_of, mgcompBuddyForm, mgcompBuddyTarget, target_of};
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::memory::{Out, Span};
 use crate::number::{element, mgcompElement, named};
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn mgcompCreateBuddyProfile(
     element: MaybeUninit<mgcompElement>,
     profile: *mut mgcompBuddyProfile,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         let element = self::element(element)?;
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("profile", profile) }?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mgcomp_codecs::frame::{Workers, WorkersError};
 
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::handle::{Handles, Kind};
 use crate::memory::Out;
 
@@ -29,7 +29,7 @@ pub struct mgcompWorkers {
 /// alone then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgcompCreateWorkers(threads: u32, workers: *mut mgcompWorkers) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("workers", workers) }?;
         out.set(mgcompWorkers { id: WORKERS.insert(Workers::new(threads as usize)?)? });

@@ -4,7 +4,7 @@
 use mgcomp_transport::communicator::Communicator;
 
 use super::{COMMUNICATORS, insert};
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::memory::Out;
 use crate::node::ranks::mgcompNode;
 use crate::node::seat;
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn mgcompCreateCommunicator(
     node: mgcompNode,
     communicator: *mut mgcompCommunicator,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("communicator", communicator) }?;
         let seat = seat(node)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mgcomp_selector::{PolicySpec, Steering};
-use mgcomp_transport::attach::{self, EnvSettings};
+use mgcomp_transport::attach::EnvSettings;
 use mgcomp_transport::calibrate;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::Connections;
@@ -79,7 +79,6 @@ impl Choice {
     }
 
     pub(super) fn start(&self, link: Box<dyn Link>, secret: Secret) -> Result<Seat, Failure> {
-        attach::log();
         let config = NodeConfig { secret, ..self.config.clone() };
         let node = Node::start(link, self.policy.build(&self.steering), config)?;
         Ok(Seat {

@@ -12,7 +12,7 @@ use mgcomp_transport::node::{NodeConfig, PeerState};
 
 use super::choice::Choice;
 use super::{NODES, Seat};
-use crate::error::{Failure, call, mgcompResult};
+use crate::error::{Failure, call, making, mgcompResult};
 use crate::memory::{Out, Span, given, path};
 use crate::request::close;
 
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn mgcompStartNodesLoopback(
     options: *const mgcompNodeOptions,
     nodes: *mut mgcompNode,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         if !(1..=MOST_LOOPBACK_RANKS).contains(&ranks) {
             let text = format!("{ranks} ranks: 1 to {MOST_LOOPBACK_RANKS} are possible");
             return Err(Failure::argument(text));
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn mgcompStartNodeTcp(
     options: *const mgcompNodeOptions,
     node: *mut mgcompNode,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a text, options and a place for a handle, or NULL.
         let (rank_file, choice, out) =
             unsafe { (path("rankFile", rank_file)?, Choice::new(options)?, Out::new("node", node)?) };
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn mgcompStartNodeShm(
     options: *const mgcompNodeOptions,
     node: *mut mgcompNode,
 ) -> mgcompResult {
-    call(|| {
+    making(|| {
         // SAFETY: the header asks for a secret, options and a place for a handle, or NULL.
         let (secret, choice, out) = unsafe {
             let secret = given("secret", secret.cast::<[u8; MGCOMP_SECRET_BYTES]>())?;
