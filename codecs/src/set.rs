@@ -38,6 +38,12 @@ impl<T> NumberSet<T> {
     pub const fn intersection(self, other: Self) -> Self {
         Self::from_bits(self.bits & other.bits)
     }
+
+    /// What is in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self::from_bits(self.bits | other.bits)
+    }
 }
 
 impl<T: Numbered> NumberSet<T> {
@@ -98,5 +104,6 @@ mod tests {
         assert_eq!(newer.bits(), 0xf00f);
         assert_eq!(newer.iter().count(), 4);
         assert_eq!(newer.intersection(AlgorithmSet::from_bits(0x8001)).bits(), 0x8001);
+        assert_eq!(newer.union(AlgorithmSet::from_bits(0x0111)).bits(), 0xf11f);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use mgcomp_codecs::{Algorithm, UnknownAlgorithm, codecs};
+use mgcomp_codecs::{Algorithm, AlgorithmSet, UnknownAlgorithm, codecs};
 
 use crate::speeds::Speeds;
 use crate::{Adaptive, AdaptiveConfig, Fixed, Lambda, NoCodec, Paper, PaperConfig, PaperConfigError, Policy};
@@ -38,6 +38,18 @@ impl PolicySpec {
                 let lambda = steering.lambda.unwrap_or(config.lambda);
                 Box::new(Paper::from_checked(PaperConfig { lambda, ..config }))
             }
+        }
+    }
+
+    /// The algorithms that the name stands for. None for `adaptive`, which takes what there is.
+    #[must_use]
+    pub fn algorithms(self) -> AlgorithmSet {
+        match self {
+            Self::Adaptive => AlgorithmSet::default(),
+            Self::Fixed(fixed) => {
+                [fixed.algorithm()].into_iter().filter(|&algorithm| algorithm != Algorithm::None).collect()
+            }
+            Self::Paper(_) => Paper::algorithms(),
         }
     }
 }
@@ -158,6 +170,23 @@ mod tests {
             let spec: PolicySpec = name.parse().unwrap();
             assert_eq!(spec.to_string(), name);
             assert_eq!(spec.build(&Steering::default()).name(), name);
+        }
+    }
+
+    #[test]
+    fn names_stand_for_algorithms() {
+        use Algorithm::{Bdi, CpackZ, Fpc, Int};
+
+        let known: [(&str, &[Algorithm]); 5] = [
+            ("adaptive", &[]),
+            ("fixed:none", &[]),
+            ("fixed:int", &[Int]),
+            ("paper", &[Bdi, Fpc, CpackZ]),
+            ("paper:5,100,2", &[Bdi, Fpc, CpackZ]),
+        ];
+        for (name, algorithms) in known {
+            let found = name.parse::<PolicySpec>().unwrap().algorithms();
+            assert_eq!(found.iter().collect::<Vec<_>>(), algorithms, "{name}");
         }
     }
 

@@ -1347,7 +1347,9 @@ mgcompResult mgcompMemcpyCompressedAsync(struct mgcompCopier copier,
  */
 typedef struct mgcompPeerCopierOptions {
   /**
-   * How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:zvc". Usual: adaptive.
+   * How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:zvc". adaptive chooses among bdi, zvc and xp;
+   * the others have the algorithms that they are named for. MGCOMP_RESULT_UNSUPPORTED for "fixed:deflate", which does not run on
+   * devices. Usual: adaptive.
    */
   const char *policy;
   /**

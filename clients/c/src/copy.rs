@@ -337,6 +337,7 @@ impl From<DeviceError> for Failure {
             DeviceError::NoDriver
             | DeviceError::NoDevice { .. }
             | DeviceError::TooOld { .. }
+            | DeviceError::NoKernels(_)
             | DeviceError::MissingSymbol { .. } => mgcompResult::Unsupported,
             DeviceError::TooLong { .. } | DeviceError::Recording => mgcompResult::InvalidArgument,
             error if error.is_out_of_memory() => mgcompResult::NoMemory,

@@ -35,7 +35,9 @@ pub struct mgcompPeerCopier {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mgcompPeerCopierOptions {
-    /// How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:zvc". Usual: adaptive.
+    /// How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:zvc". adaptive chooses among bdi, zvc and xp;
+    /// the others have the algorithms that they are named for. MGCOMP_RESULT_UNSUPPORTED for "fixed:deflate", which does not run on
+    /// devices. Usual: adaptive.
     pub policy: *const c_char,
     /// The weight of latency against size, in Gb/s, for policies that go by one. Usual: none.
     pub lambda_gbps: f64,

@@ -35,10 +35,14 @@ impl Candidate {
     }
 }
 
-/// The candidates that have a codec and that the peer can decode.
+/// The candidates that have a codec.
+pub(super) fn codecs() -> AlgorithmSet {
+    Candidate::ALL.into_iter().skip(1).map(Candidate::algorithm).collect()
+}
+
+/// Those of them that the peer can decode.
 pub(super) fn codecs_to_try(facts: &CheapFacts) -> AlgorithmSet {
-    let codecs: AlgorithmSet = Candidate::ALL.into_iter().skip(1).map(Candidate::algorithm).collect();
-    codecs.intersection(facts.allowed)
+    codecs().intersection(facts.allowed)
 }
 
 /// What a sample says of one candidate.

@@ -27,6 +27,8 @@ mod candidate;
 mod config;
 mod vote;
 
+use mgcomp_codecs::AlgorithmSet;
+
 use crate::{CheapFacts, Decision, Estimate, Lambda, Outcome, Plan, Policy, Reason, SampleSize};
 use candidate::Candidate;
 pub use config::{PaperConfig, PaperConfigError};
@@ -77,6 +79,12 @@ impl Paper {
     #[must_use]
     pub const fn config(&self) -> &PaperConfig {
         &self.config
+    }
+
+    /// The codecs of the paper.
+    #[must_use]
+    pub fn algorithms() -> AlgorithmSet {
+        candidate::codecs()
     }
 
     pub(crate) fn from_checked(config: PaperConfig) -> Self {

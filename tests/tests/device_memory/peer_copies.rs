@@ -169,6 +169,29 @@ fn a_recorded_copy_is_repeated_with_other_data() {
     });
 }
 
+/// Also where they are not among those that may be chosen.
+#[test]
+fn a_policy_has_the_algorithms_that_it_is_named_for() {
+    with_threads("peer_copies::a_policy_has_the_algorithms_that_it_is_named_for", 3, |stub| {
+        let [from, to] = Ends::Peers.open(stub);
+        let stream = from.stream().unwrap();
+        let raw = data::bytes(Kind::Sparse, 50_000, 3);
+        let source = filled(&from, &stream, &raw).unwrap();
+        let into = to.alloc(50_000).unwrap();
+        let mut copier = PeerCopier::new(&from, &to, config("fixed:int")).unwrap();
+        let copy = copier.copy(&stream, Element::U32, source.region(), into.region()).unwrap();
+        assert_eq!(copier.report(&stream, &copy).unwrap().path, CopyPath::Coded(Algorithm::Int));
+        assert!(bytes_of(&stream, &into) == raw);
+
+        let paper = PeerCopier::new(&from, &to, config("paper")).unwrap().algorithms();
+        let [bdi, fpc, cpackz] =
+            [Algorithm::Bdi, Algorithm::Fpc, Algorithm::CpackZ].map(|of| paper.contains(of));
+        assert!(bdi && fpc && cpackz, "{paper:?}");
+        let refused = PeerCopier::new(&from, &to, config("fixed:deflate")).unwrap_err();
+        assert!(matches!(refused, DeviceError::NoKernels(Algorithm::Deflate)), "{refused}");
+    });
+}
+
 #[test]
 fn a_policy_that_wants_to_look_decides_for_later_copies() {
     with_threads("peer_copies::a_policy_that_wants_to_look_decides_for_later_copies", 5, |stub| {

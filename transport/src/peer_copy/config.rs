@@ -8,7 +8,8 @@ use mgcomp_selector::{Lambda, LinkFacts, PolicySpec};
 pub struct PeerCopyConfig {
     /// Says of each copy whether and how it is coded.
     pub policy: PolicySpec,
-    /// What may be chosen. The kernels of these are loaded at the start.
+    /// What may be chosen, by an operator's policy too; besides, what the name of [`policy`](Self::policy) stands for: the algorithm
+    /// of a fixed one, those of the paper. The kernels of all are loaded at the start.
     pub algorithms: AlgorithmSet,
     /// The weight of latency against size, for policies that go by one.
     pub lambda: Option<Lambda>,
@@ -25,7 +26,7 @@ pub struct PeerCopyConfig {
 }
 
 impl Default for PeerCopyConfig {
-    /// The policy `adaptive` among codecs for floats and zeros, nothing known of the link, a gate of 256 KiB, segments of
+    /// The policy `adaptive` among BDI, ZVC and XP, codecs for floats and zeros, nothing known of the link, a gate of 256 KiB, segments of
     /// up to 128 MiB, copies of up to 1 GiB.
     fn default() -> Self {
         Self {

@@ -1,8 +1,8 @@
 //! Copies from one device to another.
 
-use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
+use mgcomp_codecs::device::{Device, DeviceError, KernelSource, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{LinkFacts, Overlap, PolicySpec, Steering};
+use mgcomp_selector::{Fixed, LinkFacts, Overlap, PolicySpec, Steering};
 
 use super::choice::{Choice, Chosen};
 use super::codecs::{Codecs, coded_bytes};
@@ -48,9 +48,17 @@ impl PeerCopier {
     /// A copier of bytes in the memory of `from` to that of `to`: devices, contexts of one device, or the same twice.
     ///
     /// # Errors
-    /// Whatever the driver says. Kernels that a device cannot have are done without.
+    /// [`DeviceError::NoKernels`] for a policy of an algorithm that does not run on devices, and whatever the driver says. Kernels
+    /// that a device cannot have are done without.
     pub fn new(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
-        from.relaxed(|| Self::make(from, to, config))
+        match config.policy {
+            PolicySpec::Fixed(fixed)
+                if fixed != Fixed::BYPASS && KernelSource::of(fixed.algorithm()).is_none() =>
+            {
+                Err(DeviceError::NoKernels(fixed.algorithm()))
+            }
+            _ => from.relaxed(|| Self::make(from, to, config)),
+        }
     }
 
     fn make(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
@@ -70,7 +78,8 @@ impl PeerCopier {
             may_watch.then(|| Watch::new(from, to, Codecs::words_len(segment.1), is_direct)).transpose()?;
         let ends = ((from, &pipe.out), (to, &pipe.into));
         // Last, because zeros are on their way from then on.
-        let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
+        let wanted = config.algorithms.union(config.policy.algorithms());
+        let codecs = Codecs::load(ends.0, ends.1, wanted, segment, is_direct)?;
         let can = (codecs.algorithms(), cut);
         let choice = Choice::new(&config, (policy, copies), can, devices);
         let tools = Tools { probe, stopwatch: Stopwatch::default(), pipe, codecs, watch };

@@ -51,8 +51,8 @@
 //!
 //! # Seen and steered
 //! A copier has a slot of the process's [control page](crate::control), by the numbers of its devices, from its start on. What an
-//! operator sets (off, policy, λ, size gate) holds from the next copy on, as far as there are kernels: an algorithm that is not
-//! among [`PeerCopyConfig::algorithms`] leaves copies plain, and counts as a setting that is not followed. A size gate takes the
+//! operator sets (off, policy, λ, size gate) holds from the next copy on, as far as there are kernels: an algorithm that has
+//! none here (see [`PeerCopyConfig::algorithms`]) leaves copies plain, and counts as a setting that is not followed. A size gate takes the
 //! place of [`PeerCopyConfig::gate_bytes`]. A copy that was recorded stays as it was recorded: whoever wants it otherwise
 //! records it again.
 //!

@@ -100,6 +100,11 @@ static void copies(const struct place places[2])
     }
     GOOD(mgcompMemcpyPeerAsync(copier, NULL, NULL, 0, U8, NULL));
     GOOD(mgcompDestroyPeerCopier(copier));
+    /* None of those that adaptive chooses among. */
+    options.policy = "fixed:int";
+    GOOD(mgcompCreatePeerCopier(0, 1, &options, &copier));
+    CHECK(copy(copier, places, &places[0], NULL, RAW).algorithm == MGCOMP_ALGORITHM_INT);
+    GOOD(mgcompDestroyPeerCopier(copier));
 }
 
 /* What is usual: nothing is known of the link, so that the first copy is plain. */
@@ -204,6 +209,9 @@ static void refusals(const struct place places[2])
     options.linkGbps = -2;
     REFUSED(ARGUMENT, "options.linkGbps", mgcompCreatePeerCopier(0, 1, &options, &copier));
     options.linkGbps = 0;
+    options.policy = "fixed:deflate";
+    REFUSED(MGCOMP_RESULT_UNSUPPORTED, "deflate does not run on devices", mgcompCreatePeerCopier(0, 1, &options, &copier));
+    options.policy = NULL;
     options.mostBytes = options.segmentBytes = (uint64_t)1 << 40;
     REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(1, 1, &options, &copier));
     /* Between devices segments have a bound of their own. */
