@@ -17,6 +17,8 @@ use self::curve::Curves;
 
 /// The longest time that is believed: more than a week.
 const MOST_NS: f64 = 1e15;
+/// Nothing is coded in less. How much longer it takes than it was measured with could not be said, so it would stay for free.
+const LEAST_NS: f64 = 1e-3;
 /// More fractions, and lengths of each, than are of any use.
 const MOST_SERIES: usize = 64;
 const MOST_POINTS: usize = 64;
@@ -31,9 +33,9 @@ const NUMBERS: usize = 16;
 pub struct Point {
     /// Length of the buffer before coding.
     pub raw_bytes: u64,
-    /// Time to encode it.
+    /// Time to encode it, above zero.
     pub encode_ns: f64,
-    /// Time to decode it.
+    /// Time to decode it, above zero.
     pub decode_ns: f64,
 }
 
@@ -246,6 +248,9 @@ fn check(codec: &CodecSpeed) -> Result<(), Wrong> {
             if let Some(ns) = [point.encode_ns, point.decode_ns].into_iter().find(|&ns| !time(ns)) {
                 return Err(Wrong::Time { ns });
             }
+            if let Some(ns) = [point.encode_ns, point.decode_ns].into_iter().find(|&ns| ns < LEAST_NS) {
+                return Err(Wrong::Free { ns });
+            }
         }
     }
     Ok(())
@@ -301,6 +306,12 @@ pub enum Wrong {
     Length {
         /// What was given.
         raw_bytes: u64,
+    },
+    /// A time in which nothing is coded.
+    #[error("time {ns} ns: encoding and decoding take at least {LEAST_NS} ns")]
+    Free {
+        /// What was given.
+        ns: f64,
     },
     /// A time that no clock shows.
     #[error("time {ns} ns: times must be numbers from 0 to {MOST_NS}")]

@@ -102,8 +102,14 @@ fn tables_that_make_no_sense_are_refused() {
     assert_eq!(broken(|c| c.series[0].points[0].encode_ns = -1.0), Wrong::Time { ns: -1.0 });
     assert!(matches!(broken(|c| c.series[0].points[0].decode_ns = f64::INFINITY), Wrong::Time { .. }));
     assert_eq!(broken(|c| c.series[0].points[0].encode_ns = 2e15), Wrong::Time { ns: 2e15 });
+    assert_eq!(broken(|c| c.series[0].points[0].encode_ns = 0.0), Wrong::Free { ns: 0.0 });
+    assert_eq!(broken(|c| c.series[0].points[0].decode_ns = 1e-300), Wrong::Free { ns: 1e-300 });
     assert!(matches!(broken(|c| c.estimate_ns_per_byte = f64::NAN), Wrong::Time { .. }));
     assert_eq!(broken(|c| c.estimate_call_ns = -1.0), Wrong::Time { ns: -1.0 });
+
+    let mut unseen = good();
+    (unseen.estimate_call_ns, unseen.estimate_ns_per_byte) = (0.0, 0.0);
+    assert!(Speeds::try_new(vec![unseen]).is_ok(), "looks may cost nothing");
 
     let error = Speeds::try_new(vec![good(), good()]).unwrap_err();
     assert_eq!(error, SpeedsError { entry: 1, what: Wrong::Twice });
