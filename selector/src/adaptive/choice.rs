@@ -138,7 +138,7 @@ pub(super) struct Scene<'a> {
     pub(super) knowledge: &'a Knowledge,
     pub(super) priors: &'a Priors,
     pub(super) framing: &'a Framing,
-    /// What a codec must save of the raw cost, as a part of it.
+    /// What a codec must save of the raw cost, as a part of it, unless an operator's λ decides.
     pub(super) least_gain: f64,
 }
 
@@ -168,7 +168,9 @@ impl Scene<'_> {
     /// before all.
     pub(super) fn choose(&self, raw_bytes: u64) -> (Choice, Chances) {
         let raw = self.raw(raw_bytes);
-        let limit = raw.cost * (1.0 - self.least_gain);
+        // An operator's λ decides alone: whatever makes its penalty less is better.
+        let least_gain = if self.goal.lambda.is_some() { 0.0 } else { self.least_gain };
+        let limit = raw.cost * (1.0 - least_gain);
         let (mut best, mut guess, mut hopes) = (raw, None, [None::<Known>; 16]);
         let (mut promising, mut unknown) = (0u16, 0u16);
         for algorithm in self.allowed.iter() {

@@ -70,19 +70,24 @@ fn what_saves_less_than_the_least_gain_goes_raw() {
 
 #[test]
 fn the_operator_s_lambda_decides_by_penalty() {
-    let with = |lambda| {
+    let taken = |lambda, data| {
         let lambda = Lambda::try_new(lambda).unwrap();
         let config = AdaptiveConfig { lambda: Some(lambda), ..AdaptiveConfig::default() };
         let mut policy = Adaptive::try_new(config, speeds()).unwrap();
-        let decision = send(&mut policy, &transfer(MIB), Data { xp: 0.3, zvc: 0.4, ibp: 1.0 }).decision;
+        let decision = send(&mut policy, &transfer(MIB), data).decision;
         assert_eq!(decision.reason, Reason::LowestPenalty { lambda });
         decision.algorithm
     };
+    let with = |lambda| taken(lambda, Data { xp: 0.3, zvc: 0.4, ibp: 1.0 });
     // Bits a byte: XP 2.4 + 0.15 λ, ZVC 3.2 + 0.075 λ, raw 8. The first two meet at λ = 10.67.
     assert_eq!(with(0.0), Algorithm::Xp);
     assert_eq!(with(10.0), Algorithm::Xp);
     assert_eq!(with(11.0), Algorithm::Zvc);
     assert_eq!(with(1000.0), Algorithm::None);
+    // XP 7.64 + 0.15 λ, which is less than the raw 8 by half a percent with λ = 2.1, and more with 2.5.
+    let hardly_less = Data { xp: 0.955, zvc: 1.0, ibp: 1.0 };
+    assert_eq!(taken(2.1, hardly_less), Algorithm::Xp);
+    assert_eq!(taken(2.5, hardly_less), Algorithm::None);
 }
 
 #[test]
