@@ -21,6 +21,8 @@ pub(super) enum Lane {
 }
 
 impl Lane {
+    pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Tagged, Self::Groups];
+
     /// Receives are here only once they were matched with an offer, which the peer answers by itself.
     pub(super) fn of(request: &Request) -> Self {
         match request {

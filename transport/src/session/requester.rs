@@ -34,6 +34,14 @@ struct Transfer {
     is_told: bool,
 }
 
+impl Transfer {
+    /// What has not started never will; returns the lane in which it waits for that.
+    fn fail(&mut self, error: TransferError) -> Option<Lane> {
+        self.failed.get_or_insert(error);
+        self.next.take().map(|_| Lane::of(&self.request))
+    }
+}
+
 /// A part of a transfer that is in one message.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
@@ -337,14 +345,16 @@ impl Requester {
     fn finish_part(&mut self, number: TransferNumber, result: Result<(), TransferError>) -> Option<Ended> {
         let transfer = self.transfers.get_mut(&number)?;
         transfer.in_flight -= 1;
-        if let Err(error) = result {
-            transfer.failed.get_or_insert(error);
-            if transfer.next.take().is_some() {
-                // What has not started never will.
-                let lane = Lane::of(&transfer.request);
-                self.lanes.get(lane).waiting.retain(|&waiting| waiting != number);
-            }
+        if let Err(error) = result
+            && let Some(lane) = transfer.fail(error)
+        {
+            self.lanes.get(lane).waiting.retain(|&waiting| waiting != number);
         }
+        self.take_over(number)
+    }
+
+    /// Takes a transfer out, if nothing of it is to start or under way.
+    fn take_over(&mut self, number: TransferNumber) -> Option<Ended> {
         let transfer = self.transfers.get(&number)?;
         if transfer.in_flight > 0 || transfer.next.is_some() {
             return None;
@@ -404,7 +414,12 @@ impl Requester {
         let end = |number| {
             if offered.contains(&number) { self.let_go_of(number, error) } else { self.end(number, error) }
         };
-        ended.into_iter().filter_map(end).collect()
+        let over = ended.iter().copied().filter_map(end).collect();
+        // In one go: thousands may wait. The numbers rise, and nothing of these starts any more.
+        for lane in Lane::ALL {
+            self.lanes.get(lane).waiting.retain(|waiting| ended.binary_search(waiting).is_err());
+        }
+        over
     }
 
     /// Ends a send that was offered. Its memory is not used any more.
@@ -419,15 +434,15 @@ impl Requester {
         Some(Ended { finished, fetched: None })
     }
 
-    /// Ends a transfer of which not all has started, or bytes are yet to come.
+    /// Ends a transfer of which not all has started, or bytes are yet to come; its lane has yet to forget it.
     fn end(&mut self, number: TransferNumber, error: &TransferError) -> Option<Ended> {
         let transfer = self.transfers.get_mut(&number)?;
         let lane = Lane::of(&transfer.request);
         if lane.is_tagged() && transfer.next.is_none() {
             return None; // it is leaving
         }
-        transfer.in_flight += 1; // as if this were a piece that fails
-        self.finish_part(number, Err(error.clone()))
+        transfer.fail(error.clone());
+        self.take_over(number)
     }
 
     /// Removes all requests; returns those that the program waits for in the order of submission, each with its pieces that are
