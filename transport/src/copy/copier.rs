@@ -82,7 +82,7 @@ impl Drop for Undecided {
         if self.job.ready().is_none() {
             self.job.make_ready(Ready::Failed(CopyError::Closed { written_bytes: 0 }));
         }
-        self.lane.attend();
+        self.lane.look_at(&self.job);
     }
 }
 

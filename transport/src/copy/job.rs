@@ -71,6 +71,8 @@ pub(super) struct Job {
     pub(super) element: Element,
     pub(super) raw_bytes: u64,
     pub(super) segment_bytes: u64,
+    /// Its number in its lane, once it is there.
+    pub(super) number: OnceLock<u64>,
     ready: OnceLock<Ready>,
     started: Instant,
     progress: Mutex<Progress>,
@@ -112,11 +114,12 @@ impl Job {
             error: None,
             end: Some(end),
         };
-        let (ready, started, progress) = (OnceLock::new(), Instant::now(), Mutex::new(progress));
-        Self { task, element, raw_bytes, segment_bytes, ready, started, progress, simulated_gbps }
+        let (number, ready) = (OnceLock::new(), OnceLock::new());
+        let (started, progress) = (Instant::now(), Mutex::new(progress));
+        Self { task, element, raw_bytes, segment_bytes, number, ready, started, progress, simulated_gbps }
     }
 
-    /// Lets it begin. Only the first call counts.
+    /// Lets it begin, once its lane has [looked at it](super::lane::Lane::look_at). Only the first call counts.
     pub(super) fn make_ready(&self, ready: Ready) {
         // Under the lock, so that nobody begins with it before that is known.
         let mut progress = self.lock();

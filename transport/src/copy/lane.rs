@@ -1,6 +1,5 @@
 //! All copies of one direction: which segment comes next, and which copy is finished next.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use super::cap::Cap;
 use super::engine::{Engine, run_safely};
 use super::job::{Job, Ready};
 use super::segment::Segment;
+use super::turns::Turns;
 use super::{CopyError, Order};
 use crate::link::rate::TimedRate;
 use crate::simulated::SimulatedLink;
@@ -27,7 +27,6 @@ pub(super) struct Lane {
     pub(super) cap: Option<Arc<Cap>>,
     /// What bytes from and to devices have shown of their way, which no link says.
     way: Mutex<Way>,
-    order: Order,
     window: usize,
     state: Mutex<State>,
 }
@@ -40,12 +39,8 @@ struct Way {
     coded: u32,
 }
 
-#[derive(Default)]
 struct State {
-    /// Copies that have segments to begin with.
-    waiting: VecDeque<Arc<Job>>,
-    /// Copies that nobody was told the end of, in the order in which they were asked for.
-    unfinished: VecDeque<Arc<Job>>,
+    turns: Turns,
     /// Segments that have begun and are not over.
     under_way: usize,
     /// Whether a thread is at it, and whether it is to look again.
@@ -68,7 +63,9 @@ impl Lane {
         (order, window): (Order, usize),
     ) -> Self {
         let way = Mutex::new(Way { rate: TimedRate::new(START), coded: 0 });
-        Self { engine, link, cap, way, order, window, state: Mutex::default() }
+        let turns = Turns::new(order);
+        let state = State { turns, under_way: 0, is_attended: false, look_again: false, closed: false };
+        Self { engine, link, cap, way, window, state: Mutex::new(state) }
     }
 
     /// What is known of the way that bytes go, in segments of this length: that of the link, or what they have shown.
@@ -102,15 +99,23 @@ impl Lane {
         if state.closed {
             job.make_ready(Ready::Failed(CopyError::Closed { written_bytes: 0 }));
         }
-        state.unfinished.push_back(job.clone());
-        state.waiting.push_back(job);
+        state.turns.add(job);
         drop(state);
         self.attend();
     }
 
-    /// A segment is over.
-    pub(super) fn end_segment(self: &Arc<Self>) {
-        self.lock().under_way -= 1;
+    /// A copy may be ready now, or have failed.
+    pub(super) fn look_at(self: &Arc<Self>, job: &Job) {
+        self.lock().turns.look_at(job);
+        self.attend();
+    }
+
+    /// A segment of a copy is over.
+    pub(super) fn end_segment(self: &Arc<Self>, job: &Job) {
+        let mut state = self.lock();
+        state.under_way -= 1;
+        state.turns.look_at(job);
+        drop(state);
         self.attend();
     }
 
@@ -118,17 +123,14 @@ impl Lane {
     pub(super) fn close(self: &Arc<Self>) {
         let mut state = self.lock();
         state.closed = true;
-        for job in &state.unfinished {
-            job.make_ready(Ready::Failed(CopyError::Closed { written_bytes: 0 }));
-            job.close();
-        }
+        state.turns.close();
         drop(state);
         self.attend();
     }
 
     /// Begins what may begin and reports what is finished. One thread at a time does, and looks again for the others: so what
     /// is reported is in order, and a segment that is over at once does not begin the next one inside of itself.
-    pub(super) fn attend(self: &Arc<Self>) {
+    fn attend(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.is_attended {
             state.look_again = true;
@@ -137,7 +139,7 @@ impl Lane {
         state.is_attended = true;
         loop {
             state.look_again = false;
-            if let Some(next) = state.next(self.order, self.window) {
+            if let Some(next) = state.next(self.window) {
                 drop(state);
                 run_safely(|| match next {
                     Next::Begin(job, index) => Segment::begin(self.clone(), job, index),
@@ -161,44 +163,16 @@ impl Lane {
 }
 
 impl State {
-    fn next(&mut self, order: Order, window: usize) -> Option<Next> {
-        if let Some(over) = self.take_over(order) {
+    fn next(&mut self, window: usize) -> Option<Next> {
+        if let Some(over) = self.turns.take_over() {
             return Some(Next::Report(over));
         }
         if self.under_way >= window {
             return None;
         }
-        let (job, index) = self.take_segment(order)?;
+        let (job, index) = self.turns.take_segment()?;
         self.under_way += 1;
         Some(Next::Begin(job, index))
-    }
-
-    /// A copy that is over and may be reported.
-    fn take_over(&mut self, order: Order) -> Option<Arc<Job>> {
-        let at = match order {
-            Order::Free => self.unfinished.iter().position(|job| job.is_over())?,
-            Order::Asked => self.unfinished.front().filter(|job| job.is_over()).map(|_| 0)?,
-        };
-        self.unfinished.remove(at)
-    }
-
-    /// The next segment to begin with. In free order all copies that are ready have their turn, one segment each.
-    fn take_segment(&mut self, order: Order) -> Option<(Arc<Job>, u64)> {
-        self.waiting.retain(|job| !job.has_begun_all());
-        let at = match order {
-            Order::Free => self.waiting.iter().position(|job| job.ready().is_some())?,
-            Order::Asked => self.waiting.front().filter(|job| job.ready().is_some()).map(|_| 0)?,
-        };
-        let index = self.waiting.get(at)?.begin_segment()?;
-        let job = match order {
-            Order::Free => {
-                let job = self.waiting.remove(at)?;
-                self.waiting.push_back(job.clone());
-                job
-            }
-            Order::Asked => self.waiting.front()?.clone(),
-        };
-        Some((job, index))
     }
 }
 

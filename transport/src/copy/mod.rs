@@ -54,6 +54,7 @@ mod report;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use config::{CopyConfig, Order};
 pub use copier::Copier;

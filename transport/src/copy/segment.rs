@@ -165,6 +165,6 @@ impl Drop for Segment {
             None => self.job.fail(self.index, None),
         }
         self.job.end_segment();
-        self.lane.end_segment();
+        self.lane.end_segment(&self.job);
     }
 }

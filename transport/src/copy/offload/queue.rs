@@ -208,7 +208,7 @@ impl OffloadQueue {
             let waiting: Option<Arc<Job>> = shared.change(|store| store.left(number, result));
             if let Some(job) = waiting {
                 job.make_ready(next);
-                lane.attend();
+                lane.look_at(&job);
             }
         };
         let task = Task::Keep { source, home: Home::Host(self.pool.clone(), Some(self.shelf.clone())) };
