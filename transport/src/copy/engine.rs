@@ -55,13 +55,12 @@ impl Engine {
     /// Has `work` done, and then `next`, on any thread.
     pub(super) fn run(&self, work: Work, next: impl FnOnce(Done) + Send + 'static) {
         let ticket = self.waiting.expect(Box::new(next));
-        let done = match &mut *self.lock() {
-            Some(running) => running.executor.submit(ticket, work),
-            None => return drop(self.waiting.take(ticket)),
-        };
-        // After the lock: what comes next may hand in more.
-        if let Some(done) = done {
-            self.waiting.done(done);
+        let submitted = self.lock().as_mut().map(|running| running.executor.submit(ticket, work));
+        // After the lock: what comes next may hand in more, and who hears that nothing does may have something to hand over.
+        match submitted {
+            Some(Some(done)) => self.waiting.done(done),
+            Some(None) => {}
+            None => drop(self.waiting.take(ticket)),
         }
     }
 
@@ -73,6 +72,15 @@ impl Engine {
         if let Some(running) = &*self.lock() {
             running.clock.hold_until(time, step);
         }
+    }
+
+    /// Has the thread that keeps the time do the step that `make` makes, behind all that is due; false if that has ended. If it ends before
+    /// its turn, the step is dropped.
+    pub(super) fn hand_over(&self, make: impl FnOnce() -> Step) -> bool {
+        let running = self.lock();
+        let Some(running) = &*running else { return false };
+        running.clock.hold_until(Instant::now(), make());
+        true
     }
 
     /// Ends all threads; waits for them.

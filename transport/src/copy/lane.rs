@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::cap::Cap;
-use super::engine::{Engine, run_safely};
+use super::engine::{Engine, Step, run_safely};
 use super::job::{Job, Ready};
 use super::segment::Segment;
 use super::turns::Turns;
@@ -16,6 +16,9 @@ use crate::simulated::SimulatedLink;
 
 /// What it takes to begin a copy, whatever its length: kernels or copies are launched, and a thread hears of their end.
 const START: Duration = Duration::from_micros(20);
+/// Segments and ends that a thread sees to before it hands over: it may be the program's, which only wanted to add a copy, while
+/// others add more and more.
+const MOST_AT_ONCE: usize = 64;
 /// So many copies from or to a device are coded before one goes raw.
 const CODED_BETWEEN: u32 = 255;
 
@@ -43,9 +46,8 @@ struct State {
     turns: Turns,
     /// Segments that have begun and are not over.
     under_way: usize,
-    /// Whether a thread is at it, and whether it is to look again.
+    /// Whether a thread is at it, or will be: it looks here again before it leaves.
     is_attended: bool,
-    look_again: bool,
     closed: bool,
 }
 
@@ -64,7 +66,7 @@ impl Lane {
     ) -> Self {
         let way = Mutex::new(Way { rate: TimedRate::new(START), coded: 0 });
         let turns = Turns::new(order);
-        let state = State { turns, under_way: 0, is_attended: false, look_again: false, closed: false };
+        let state = State { turns, under_way: 0, is_attended: false, closed: false };
         Self { engine, link, cap, way, window, state: Mutex::new(state) }
     }
 
@@ -128,29 +130,41 @@ impl Lane {
         self.attend();
     }
 
-    /// Begins what may begin and reports what is finished. One thread at a time does, and looks again for the others: so what
-    /// is reported is in order, and a segment that is over at once does not begin the next one inside of itself.
+    /// Begins what may begin and reports what is finished. One thread at a time does, also for the others: so what is reported is
+    /// in order, and a segment that is over at once does not begin the next one inside of itself.
     fn attend(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if state.is_attended {
-            state.look_again = true;
-            return;
+        if !std::mem::replace(&mut self.lock().is_attended, true) {
+            self.go_on();
         }
-        state.is_attended = true;
+    }
+
+    /// Attends until there is nothing to do, or hands over. Only for the thread whose turn it is.
+    fn go_on(self: &Arc<Self>) {
         loop {
-            state.look_again = false;
-            if let Some(next) = state.next(self.window) {
-                drop(state);
+            for _ in 0..MOST_AT_ONCE {
+                let Some(next) = self.next() else { return };
                 run_safely(|| match next {
                     Next::Begin(job, index) => Segment::begin(self.clone(), job, index),
                     Next::Report(job) => job.report(),
                 });
-                state = self.lock();
-            } else if !state.look_again {
-                state.is_attended = false;
+            }
+            let rest = || -> Step {
+                let rest = Rest(self.clone());
+                Box::new(move || drop(rest))
+            };
+            if self.engine.hand_over(rest) {
                 return;
             }
+            // Nobody is left to do it. Nothing begins any more, so it comes to an end.
         }
+    }
+
+    /// What there is to do; if that is nothing, the lane is no longer attended.
+    fn next(&self) -> Option<Next> {
+        let mut state = self.lock();
+        let next = state.next(self.window);
+        state.is_attended = next.is_some();
+        next
     }
 
     fn way(&self) -> MutexGuard<'_, Way> {
@@ -159,6 +173,15 @@ impl Lane {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The rest of a turn to attend a lane, on whatever thread has it last: also if that drops it undone.
+struct Rest(Arc<Lane>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.go_on();
     }
 }
 
@@ -178,13 +201,70 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{self, Sender};
+    use std::thread::{self, ThreadId};
+
+    use mgcomp_codecs::Element;
+
     use super::*;
+    use crate::copy::job::{Finished, Task};
     use crate::executor::{self, DoneSink};
+    use crate::payload::Payload;
+
+    const HANGS: Duration = Duration::from_secs(60);
+
+    fn new_lane() -> Arc<Lane> {
+        let engine = Engine::start(|sink: &DoneSink| executor::start(0, false, sink)).unwrap();
+        Arc::new(Lane::new(Arc::new(engine), None, None, (Order::Free, 4)))
+    }
+
+    /// Adds a copy that is over at once, at whose end the next is added, until there were so many; each says on which thread it ended.
+    fn add_chain(lane: &Arc<Lane>, copies: usize, told: &Sender<ThreadId>) {
+        let (next, next_told) = (lane.clone(), told.clone());
+        let end = move |_: Result<Finished, CopyError>| {
+            next_told.send(thread::current().id()).unwrap();
+            if copies > 1 {
+                add_chain(&next, copies - 1, &next_told);
+            }
+        };
+        let task = Task::Expand { destination: Payload::empty() };
+        let job = Job::new(task, Element::U8, (0, 1), None, Box::new(end));
+        job.make_ready(Ready::Failed(CopyError::Closed { written_bytes: 0 }));
+        lane.add(Arc::new(job));
+    }
+
+    #[test]
+    fn who_adds_a_copy_leaves_the_others_to_a_thread_of_the_copier() {
+        let (lane, (told, hears)) = (new_lane(), mpsc::channel());
+        add_chain(&lane, 1000, &told);
+        let threads: Vec<_> = (0..1000).map(|_| hears.recv_timeout(HANGS).unwrap()).collect();
+        let own = thread::current().id();
+        let (here, elsewhere) = threads.split_at(MOST_AT_ONCE);
+        assert!(here.iter().all(|&thread| thread == own) && elsewhere.iter().all(|&thread| thread != own));
+        lane.engine.end();
+        // Then nobody else is there.
+        add_chain(&lane, 1000, &told);
+        assert_eq!(hears.try_iter().filter(|&thread| thread == own).count(), 1000);
+    }
+
+    #[test]
+    fn what_was_handed_over_is_done_whenever_the_copier_ends() {
+        let (lane, (told, hears)) = (new_lane(), mpsc::channel());
+        let (release, released) = mpsc::channel::<()>();
+        // The thread that it is handed to has something else to do.
+        assert!(lane.engine.hand_over(|| Box::new(move || released.recv().unwrap_or_default())));
+        add_chain(&lane, 1000, &told);
+        assert_eq!(hears.try_iter().count(), MOST_AT_ONCE);
+        thread::scope(|scope| {
+            scope.spawn(|| lane.engine.end());
+            drop(release);
+        });
+        assert_eq!(hears.try_iter().count(), 1000 - MOST_AT_ONCE);
+    }
 
     #[test]
     fn raw_bytes_show_their_way() {
-        let engine = Engine::start(|sink: &DoneSink| executor::start(0, false, sink)).unwrap();
-        let lane = Lane::new(Arc::new(engine), None, None, (Order::Free, 4));
+        let lane = new_lane();
         assert_eq!(lane.facts(1 << 20), None);
         for _ in 0..2 {
             lane.came_raw(1000, Duration::from_micros(30)); // all of that may be the beginning
