@@ -50,7 +50,8 @@
 //! * **Cold codecs**: one that was not used for 16 transfers takes longer the first two times, for its code is no longer in the
 //!   caches, and its buffers may be new to the system. What it takes longer then, up to 50 µs and 1 ns for a raw byte or 1 ms, is not learned,
 //!   unless most of its uses are like that; and each trial is three in a row.
-//! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
+//! * **State**: one for each peer, stream and element, at most 1,024. One that was not used while the others were 16,384 times makes room for
+//!   the next; streams that find no room share one state for each element until there is some.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
 mod bands;

@@ -110,3 +110,29 @@ fn streams_beyond_the_thousandth_share_what_they_know() {
         assert_eq!(decision.algorithm, Algorithm::Xp);
     }
 }
+
+#[test]
+fn streams_that_come_when_others_have_gone_know_what_they_are() {
+    let mut policy = Adaptive::new(speeds());
+    let stream = |id| CheapFacts { stream: StreamId(id), ..transfer(MIB) };
+    for id in 0..1024 {
+        send(&mut policy, &stream(id), WEIGHTS);
+    }
+    // One goes on, and the others do not.
+    for _ in 0..20_000 {
+        send(&mut policy, &stream(1023), WEIGHTS);
+    }
+    // If the new ones shared a state, both would be either.
+    for _ in 0..20 {
+        send(&mut policy, &stream(5000), ACTIVATIONS);
+        send(&mut policy, &stream(5001), WEIGHTS);
+    }
+    for (id, expected) in [(5000, Algorithm::Zvc), (5001, Algorithm::Xp), (1023, Algorithm::Xp)] {
+        let short = CheapFacts { raw_bytes: 600, ..stream(id) };
+        let decision = match policy.plan(&short) {
+            Plan::Use(decision) => decision,
+            Plan::Sample { .. } => policy.choose(&short, &[]), // by what is known
+        };
+        assert_eq!(decision.algorithm, expected, "{id}");
+    }
+}
