@@ -235,7 +235,7 @@ fn links(kind: Kind, limits: Limits, ring_bytes: Option<u64>) -> Result<Ends, Li
     match kind {
         Kind::Loopback => {
             // A queue without bound, as those of the other links are under these limits: no message is too long for it.
-            let mut ends = Loopback::fabric_with_queue(2, None, limits.window_bytes)?.into_iter();
+            let mut ends = Loopback::fabric_for(2, None, limits)?.into_iter();
             let mut end =
                 || ends.next().map(|end| Box::new(end) as Box<dyn Link>).ok_or(LinkBenchError::Over);
             Ok((end()?, end()?))

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use mgcomp_selector::LinkFacts;
 
-use super::flow::{QueuedBytes, held_bytes};
+use super::flow::{QueuedBytes, held_bytes, usual_queue_bytes};
 use super::movement::Movement;
 use super::wire::Wire;
 use super::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
-use crate::message::Rank;
+use crate::message::{Limits, Rank};
 
-/// Bytes that one rank may have under way to another unless another limit is given.
+/// Bytes that one rank may have under way to another unless something else is said: enough for the limits of
+/// [`NodeConfig`](crate::node::NodeConfig) that nobody has changed.
 pub const DEFAULT_QUEUE_BYTES: u64 = 1 << 30;
 
 /// One rank's end of a loopback fabric.
@@ -61,12 +62,22 @@ enum Parcel {
 
 impl Loopback {
     /// The ends of a fabric of `ranks` ranks. With `shaping`, each rank has one port of that rate for all that
-    /// it sends, and every message takes the latency on top.
+    /// it sends, and every message takes the latency on top. Ranks that take more at once than others do, by limits of their own, are
+    /// joined by [`fabric_for`](Self::fabric_for).
     ///
     /// # Errors
     /// [`LinkError`] if the system gives no thread to imitate the link with.
     pub fn fabric(ranks: u32, shaping: Option<Shaping>) -> Result<Vec<Self>, LinkError> {
         Self::fabric_with_queue(ranks, shaping, DEFAULT_QUEUE_BYTES)
+    }
+
+    /// As [`fabric`](Self::fabric), for ranks that take what `limits` allow: as much may be under way as their peers may rightly ask
+    /// for, three windows and as many messages, and 1 GiB at least.
+    ///
+    /// # Errors
+    /// As [`fabric`](Self::fabric).
+    pub fn fabric_for(ranks: u32, shaping: Option<Shaping>, limits: Limits) -> Result<Vec<Self>, LinkError> {
+        Self::fabric_with_queue(ranks, shaping, usual_queue_bytes(limits))
     }
 
     /// As [`fabric`](Self::fabric), with at most `queue_bytes` bytes under way from one rank to another.
@@ -285,5 +296,22 @@ impl Fabric {
 
     fn ear(&self, rank: Rank) -> MutexGuard<'_, Ear> {
         self.ears[rank.0 as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_take_more_at_once_have_longer_queues() {
+        let queue_limit = |window_bytes| {
+            let limits = Limits { max_transfer_bytes: 64 << 20, window_bytes, max_in_flight: 1024 };
+            Loopback::fabric_for(2, None, limits).unwrap()[0].fabric.queue_limit
+        };
+        assert_eq!(queue_limit(256 << 20), DEFAULT_QUEUE_BYTES);
+        // Three windows, and 256 bytes for each of 4,096 messages.
+        assert_eq!(queue_limit(2 << 30), (6 << 30) + (1 << 20));
+        assert_eq!(queue_limit(u64::MAX), u64::MAX);
     }
 }

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn mgcompStartNodesLoopback(
         Span::of("nodes", nodes.cast_const(), ranks as usize)?;
         // SAFETY: the header asks for options and room for the handles, or NULL.
         let (options, _) = unsafe { (Choice::new(options)?, Out::new("nodes", nodes)?) };
-        let started: Result<Vec<Seat>, Failure> = Loopback::fabric(ranks, None)?
+        let started: Result<Vec<Seat>, Failure> = Loopback::fabric_for(ranks, None, options.config.limits)?
             .into_iter()
             .map(|link| options.start(Box::new(link), NodeConfig::default().secret))
             .collect();

@@ -78,6 +78,7 @@ use self::progress::{Operations, Progress};
 use self::raw::Callers;
 use self::shared::Shared;
 use super::driving;
+use super::flow::usual_queue_bytes;
 use super::{Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 use crate::node::NodeConfig;
@@ -87,20 +88,23 @@ use crate::node::NodeConfig;
 pub struct MpiConfig {
     /// What this rank takes at once: no message may be longer than these allow.
     pub limits: Limits,
-    /// Bytes that may be queued for one peer; a peer that lets more pile up is given up. A message counts 256 bytes on
-    /// top of its own, for what it takes itself.
+    /// Bytes that may be queued for one peer; as for [`TcpConfig`](super::tcp::TcpConfig).
     pub queue_bytes: u64,
     /// How long the one thread that may call MPI may stay away while others wait.
     pub undriven_timeout: Duration,
 }
 
+impl MpiConfig {
+    /// Settings for ranks that take what `limits` allow.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, queue_bytes: usual_queue_bytes(limits), undriven_timeout: Duration::from_secs(30) }
+    }
+}
+
 impl Default for MpiConfig {
     fn default() -> Self {
-        Self {
-            limits: NodeConfig::default().limits,
-            queue_bytes: 1 << 30,
-            undriven_timeout: Duration::from_secs(30),
-        }
+        Self::new(NodeConfig::default().limits)
     }
 }
 
@@ -253,4 +257,17 @@ fn random_bytes() -> Result<[u8; 16], MpiError> {
     let mut bytes = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| MpiError::Secret(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_take_more_at_once_have_longer_queues() {
+        let limits = Limits { window_bytes: 2 << 30, ..NodeConfig::default().limits };
+        assert_eq!(MpiConfig::new(limits).queue_bytes, usual_queue_bytes(limits));
+        assert!(MpiConfig::new(limits).queue_bytes > 6 << 30);
+        assert_eq!(MpiConfig::default().queue_bytes, 1 << 30);
+    }
 }
