@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::CopyError;
-use crate::executor::{Done, DoneSink, Executor, Ticket, Work};
+use crate::executor::{Accepted, Done, DoneSink, Executor, Ticket, Work};
 use crate::link::wire::Wire;
 
 /// Something to do at a later time.
@@ -55,11 +55,13 @@ impl Engine {
     /// Has `work` done, and then `next`, on any thread.
     pub(super) fn run(&self, work: Work, next: impl FnOnce(Done) + Send + 'static) {
         let ticket = self.waiting.expect(Box::new(next));
-        let submitted = self.lock().as_mut().map(|running| running.executor.submit(ticket, work));
-        // After the lock: what comes next may hand in more, and who hears that nothing does may have something to hand over.
-        match submitted {
-            Some(Some(done)) => self.waiting.done(done),
-            Some(None) => {}
+        let accepted = self.lock().as_mut().map(|running| running.executor.accept(ticket, work));
+        // After the lock: others do short work meanwhile, what comes next may hand in more, and who hears that nothing does may have
+        // something to hand over.
+        match accepted {
+            Some(Accepted::Brief(brief)) => self.waiting.done(brief.carry_out()),
+            Some(Accepted::Done(done)) => self.waiting.done(done),
+            Some(Accepted::Taken) => {}
             None => drop(self.waiting.take(ticket)),
         }
     }

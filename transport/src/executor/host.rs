@@ -18,7 +18,7 @@ use super::brief::{For, Paces};
 use super::failure::Failure;
 use super::hold::Memory;
 use super::waiting::Waiting;
-use super::{Done, DoneSink, Executor, Output, Ticket, Work};
+use super::{Accepted, Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::Held;
 use crate::message::Status;
 use crate::payload::Payload;
@@ -64,24 +64,58 @@ impl HostExecutor {
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
         Ok(Self { queue: Some(queue), stopped, threads, workbench: bench, waiting })
     }
-}
 
-impl Executor for HostExecutor {
-    fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
-        let is_alone = self.threads.is_empty();
-        if is_alone || self.workbench.paces.is_brief(&work) {
-            let memory = read(&self.waiting).hold_for(&work, Memory::try_hold);
-            if let Ok(memory) = memory {
-                return Some(self.workbench.carry_out(ticket, &work, memory));
-            }
+    /// The memory of work that is to be done at once, held for it.
+    fn hold_at_once(&self, work: &Work) -> Option<Memory> {
+        if !self.threads.is_empty() && !self.workbench.paces.is_brief(work) {
+            return None;
         }
-        if is_alone {
+        read(&self.waiting).hold_for(work, Memory::try_hold).ok()
+    }
+
+    /// Leaves work to the threads, or to who resumes it.
+    fn put_off(&self, ticket: Ticket, work: Work) {
+        if self.threads.is_empty() {
             write(&self.waiting).push(ticket, work);
         } else if let Some(queue) = &self.queue {
             // Workers outlive the queue: sending fails only after they were told to stop.
             let _ = queue.send((ticket, work));
         }
+    }
+}
+
+/// Short work that is left to whoever has handed it in, with its memory held for it.
+pub struct Brief {
+    ticket: Ticket,
+    work: Work,
+    memory: Memory,
+    workbench: Workbench,
+}
+
+impl Brief {
+    /// Does it.
+    #[must_use]
+    pub fn carry_out(self) -> Done {
+        let Self { ticket, work, memory, mut workbench } = self;
+        workbench.carry_out(ticket, &work, memory)
+    }
+}
+
+impl Executor for HostExecutor {
+    fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
+        if let Some(memory) = self.hold_at_once(&work) {
+            return Some(self.workbench.carry_out(ticket, &work, memory));
+        }
+        self.put_off(ticket, work);
         None
+    }
+
+    fn accept(&mut self, ticket: Ticket, work: Work) -> Accepted {
+        if let Some(memory) = self.hold_at_once(&work) {
+            return Accepted::Brief(Brief { ticket, work, memory, workbench: self.workbench.another() });
+        }
+        self.put_off(ticket, work);
+        Accepted::Taken
     }
 
     fn resume(&mut self) -> Option<Done> {

@@ -18,8 +18,8 @@ use mgcomp_selector::{Estimate, SampleSize};
 
 #[cfg(feature = "cuda")]
 pub use cuda::CudaExecutor;
-pub use host::HostExecutor;
 pub(crate) use host::estimate;
+pub use host::{Brief, HostExecutor};
 pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
@@ -139,6 +139,16 @@ impl Done {
     }
 }
 
+/// What becomes of work that was [accepted](Executor::accept).
+pub enum Accepted {
+    /// Its end is reported to the sink.
+    Taken,
+    /// It has been done at once.
+    Done(Done),
+    /// It is short: whoever has handed it in does it, at once.
+    Brief(Brief),
+}
+
 /// Where finished work is reported. Called from any thread; must not block.
 pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
 
@@ -194,6 +204,11 @@ pub trait Executor: Send {
     /// Hands in work. What takes next to no time may be done at once, and its end returned, never that of other work; the end of
     /// what is not done at once is reported to the sink, in any order. Never blocks.
     fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done>;
+
+    /// As [`submit`](Self::submit), but what takes next to no time may be left to the caller, who can have others hand in work meanwhile.
+    fn accept(&mut self, ticket: Ticket, work: Work) -> Accepted {
+        self.submit(ticket, work).map_or(Accepted::Taken, Accepted::Done)
+    }
 
     /// Does some of the work that could not be done when it was handed in and that nobody else does; returns its end.
     fn resume(&mut self) -> Option<Done> {

@@ -21,7 +21,7 @@ use self::flight::Flight;
 use self::lane::Lane;
 use self::worker::Worker;
 use super::failure::Failure;
-use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
+use super::{Accepted, Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
 use crate::cuda::kernels::Kernels;
 use crate::cuda::staging::Staging;
 use crate::memory::{DeviceSlice, Slice};
@@ -63,6 +63,13 @@ impl Executor for CudaExecutor {
             }
         };
         (!handed_in).then(|| Done::failed(ticket))
+    }
+
+    fn accept(&mut self, ticket: Ticket, work: Work) -> Accepted {
+        if device_of(&work).is_none() {
+            return self.host.accept(ticket, work);
+        }
+        self.submit(ticket, work).map_or(Accepted::Taken, Accepted::Done)
     }
 
     fn resume(&mut self) -> Option<Done> {

@@ -74,7 +74,34 @@ fn without_threads_nobody_hears_of_other_work_than_what_is_handed_in() {
     assert!(!executor.is_waiting());
 }
 
-/// Work that takes a thread, and reads `buffer`.
+#[test]
+fn short_work_that_is_accepted_is_done_by_who_hands_it_in_while_others_hand_in_more() {
+    let (mut executor, reports) = with_one_thread();
+    let (buffer, other) = (HostBuffer::from(vec![1; 4096]), HostBuffer::zeroed(4096));
+    let write = || Work::Decode {
+        payload: Payload::from_bytes(Bytes::from(vec![2; 4096])),
+        algorithm: Algorithm::None,
+        destination: Payload::from_memory(buffer.all()),
+        all_or_nothing: false,
+    };
+    let Accepted::Brief(first) = executor.accept(Ticket(1), write()) else { panic!("it is short") };
+    let Accepted::Brief(second) = executor.accept(Ticket(2), long_work(&other)) else {
+        panic!("it is short")
+    };
+    // What is to write to the same memory waits until that is free.
+    assert!(matches!(executor.accept(Ticket(3), write()), Accepted::Taken));
+    assert_eq!(second.carry_out().ticket, Ticket(2));
+    assert!(buffer.all().try_hold_mut().is_none() && reports.try_recv().is_err());
+    let done = first.carry_out();
+    assert!(done.ticket == Ticket(1) && matches!(done.result, Ok(Output::Decoded)));
+    assert_eq!(reports.recv_timeout(HANGS), Ok(3));
+    assert_eq!(buffer.all().to_vec(), [2; 4096]);
+    // What is long takes a thread.
+    assert!(matches!(executor.accept(Ticket(4), long_work(&HostBuffer::zeroed(LONG))), Accepted::Taken));
+    assert_eq!(reports.recv_timeout(HANGS), Ok(4));
+}
+
+/// Work that takes a thread if `buffer` is long, which it reads.
 fn long_work(buffer: &HostBuffer) -> Work {
     let (source, element) = (Payload::from_memory(buffer.all()), Element::U8);
     Work::Encode { source, element, algorithm: Algorithm::Zvc, lent: false, shelf: None }
