@@ -22,12 +22,12 @@ use crate::show;
 /// What the table shows: GB/s of a buffer of so many MiB, on the host or on a device, that becomes this part of itself.
 const SHOWN_MIB: [u64; 2] = [1, 32];
 const SHOWN_FRACTION: f64 = 0.5;
-/// How long a daemon may measure: a few seconds, and far more where the machine is busy.
+/// How long a daemon may measure: 10 to 15 seconds, and far more where the machine is busy.
 const MEASURING: Duration = Duration::from_secs(300);
 
 /// Measure how fast the codecs are on this machine or a device of it, and keep it for the policy adaptive.
 ///
-/// One thread or one stream works for a few seconds; what else runs meanwhile spoils the result.
+/// One thread works for 10 to 15 seconds, or one stream of a device for some; what else runs meanwhile spoils the result.
 #[derive(clap::Args, Debug)]
 #[command(mut_args(only_with_daemon))]
 pub(crate) struct Args {
