@@ -1,6 +1,6 @@
 //! `mgcomp completions` and `mgcomp man`: what shells and readers of manuals want.
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::error::CliError;
@@ -23,12 +23,12 @@ pub(crate) struct ManArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CliError> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "mgcomp", &mut text);
+    clap_complete::generate(args.shell, &mut program(), "mgcomp", &mut text);
     print(&String::from_utf8_lossy(&text))
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
-    let mut program = crate::Cli::command();
+    let mut program = program();
     program.build();
     let command = match &args.command {
         None => program,
@@ -42,4 +42,47 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
     let rendered = page.render(&mut text);
     rendered.map_err(|source| CliError::Write { name: name(std::path::Path::new("-")), source })?;
     print(&String::from_utf8_lossy(&text))
+}
+
+/// The program with the commands that are for people. Those that it starts itself with, which are hidden, shells would offer as well.
+fn program() -> Command {
+    let all = crate::Cli::command();
+    // None can be taken away of those that there are.
+    let program = Command::new("mgcomp").subcommand_required(true).arg_required_else_help(true);
+    program
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(all.get_about().cloned().unwrap_or_default())
+        .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn shells_offer_what_is_for_people_and_all_of_it() {
+        let all = crate::Cli::command();
+        let (hidden, shown): (Vec<&Command>, Vec<&Command>) =
+            all.get_subcommands().partition(|command| command.is_hide_set());
+        assert_eq!(
+            hidden.iter().map(|command| command.get_name()).collect::<Vec<_>>(),
+            ["demo-rank", "perf-rank"]
+        );
+        for shell in Shell::value_variants() {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut program(), "mgcomp", &mut text);
+            let text = String::from_utf8(text).unwrap();
+            assert!(!hidden.iter().any(|command| text.contains(command.get_name())), "{shell}");
+            assert!(shown.iter().all(|command| text.contains(command.get_name())), "{shell}");
+        }
+    }
+
+    #[test]
+    fn the_program_is_the_same_but_for_what_is_hidden() {
+        let help = |mut program: Command| program.render_long_help().to_string();
+        assert_eq!(help(program()), help(crate::Cli::command()));
+        assert_eq!(program().render_version(), crate::Cli::command().render_version());
+    }
 }
