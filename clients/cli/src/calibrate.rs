@@ -39,13 +39,20 @@ pub(crate) struct Args {
     json: bool,
     /// Measure the kernels on a CUDA device instead: cuda, which is the first, or one by its number, as in cuda:1. What is kept counts
     /// for all devices of that name
-    #[arg(long)]
+    #[arg(long, value_name = "cuda[:N]", value_parser = device)]
     device: Option<Devices>,
     /// Let the daemon measure and keep it: what programs of its user go by
     #[arg(long, conflicts_with_all = ["output", "json", "device"])]
     daemon: bool,
     #[command(flatten)]
     target: Target,
+}
+
+/// Parses which device is measured. No more than one is, so that the name of all stands for the first.
+fn device(text: &str) -> Result<Devices, String> {
+    let unknown =
+        |_| format!("{text:?} is no device: it is cuda for the first, or one by its number, as in cuda:1");
+    text.parse().map_err(unknown)
 }
 
 /// Where the daemon is counts for nothing else. What else is said of it needs its address.
@@ -203,4 +210,22 @@ fn table(place: &Place, speeds: &Speeds) -> String {
         }
     }
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_device_is_measured() {
+        assert_eq!(device("cuda"), Ok(Devices::All));
+        assert_eq!(device("cuda:1"), Ok(Devices::One(1)));
+        for wrong in ["", "gpu", "cuda:", "1"] {
+            let said = device(wrong).unwrap_err();
+            assert!(
+                said.starts_with(&format!("{wrong:?} is no device: it is cuda for the first, or")),
+                "{said}"
+            );
+        }
+    }
 }
