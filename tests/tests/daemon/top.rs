@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
@@ -119,6 +119,26 @@ fn a_terminal_that_the_view_cannot_have_is_as_it_was() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && message.contains("the terminal"), "{message}");
     assert_eq!(modes(&terminal.modes()), before);
+}
+
+#[test]
+fn without_a_terminal_it_is_said_what_to_do() {
+    let rig = Rig::start(&[]);
+    // In a session of its own, which has none, wherever this test runs.
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(rig.mgcomp_command(&[]).get_program()).args([
+        "top",
+        "--timeout",
+        "100",
+        "--socket",
+    ]);
+    let output = command.arg(rig.socket()).stdin(Stdio::null()).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.starts_with("mgcomp: there is no terminal") && message.contains("`mgcomp watch`"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -126,6 +126,8 @@ pub(crate) enum ClientError {
     Runtime(#[source] io::Error),
     #[error("the terminal")]
     Terminal(#[source] io::Error),
+    #[error("there is no terminal, which `mgcomp top` needs; `mgcomp watch` tells the same without one")]
+    NoTerminal(#[source] io::Error),
 }
 
 impl From<Status> for ClientError {

@@ -4,7 +4,6 @@ mod draw;
 mod signals;
 mod state;
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use mgcomp_proto::v1::{Level, Scope, UpdateSettingsRequest, WatchRequest, WatchResponse};
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         // Before the terminal changes: what fails at once is better read on a plain one.
         let first = asked.watch(State::default().level).await?;
         let mut signals = Signals::listen().map_err(ClientError::Terminal)?;
-        let mut terminal = take_terminal().map_err(ClientError::Terminal)?;
+        let mut terminal = take_terminal()?;
         let shown = tokio::select! {
             shown = show(&mut terminal, asked, first) => shown.map(|()| None),
             signal = signals.next() => Ok(Some(signal)),
@@ -60,12 +59,14 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// The terminal for the view alone; as it was before where that fails.
-fn take_terminal() -> io::Result<ratatui::DefaultTerminal> {
-    ratatui::try_init().inspect_err(|_| {
+fn take_terminal() -> Result<ratatui::DefaultTerminal, ClientError> {
+    ratatui::try_init().map_err(|error| {
         // Where it did not even become raw, what there is instead of a terminal is left alone.
-        if is_raw_mode_enabled().is_ok_and(|is_raw| is_raw) {
-            let _ = ratatui::try_restore();
+        if !is_raw_mode_enabled().is_ok_and(|is_raw| is_raw) {
+            return ClientError::NoTerminal(error);
         }
+        let _ = ratatui::try_restore();
+        ClientError::Terminal(error)
     })
 }
 
