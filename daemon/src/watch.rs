@@ -249,6 +249,18 @@ mod tests {
     use crate::processes::Processes;
 
     #[test]
+    fn intervals_are_neither_short_nor_long() {
+        let of = |interval_ms| {
+            let subject = Subject::of(WatchRequest { interval_ms, ..WatchRequest::default() });
+            subject.map(|subject| subject.interval.as_millis())
+        };
+        assert_eq!([0, 100, 60_000].map(of), [Ok(1000), Ok(100), Ok(60_000)]);
+        for wrong in [1, 99, 60_001] {
+            assert_eq!(of(wrong), Err(format!("interval_ms is {wrong}: 100 to 60000 is possible")));
+        }
+    }
+
+    #[test]
     fn an_answer_has_no_rows_without_end() {
         let folder = tempfile::tempdir().unwrap();
         let (processes, config) = (Processes::default(), config(&folder));

@@ -325,6 +325,33 @@ fn wrong_usage_exits_with_2() {
     bench.fail_with(&["man", "shrink"], 2, &["there is no command \"shrink\""]);
 }
 
+#[test]
+fn numbers_that_are_out_of_range_are_told_the_range() {
+    let bench = Workbench::with("raw", &[7; 100]);
+    for (args, range) in [
+        (&["compress", "raw", "-o", "out", "--threads", "-1"][..], "1..=1024"),
+        (&["compress", "raw", "-o", "out", "--threads", "0"], "1..=1024"),
+        (&["profile", "raw", "--threshold", "-1"], "10..=50"),
+        (&["watch", "--interval-ms", "0"], "100..=60000"),
+        (&["top", "--interval-ms", "60001"], "100..=60000"),
+        (&["demo", "--ranks", "-1"], "2..=64"),
+        (&["perf", "--iters", "-1"], "1..=1000000"),
+    ] {
+        let output = bench.run(args);
+        let message = stderr(&output);
+        assert!(output.status.code() == Some(2) && message.contains(range), "{args:?}: {message}");
+    }
+    for (command, range) in [
+        ("compress", "1 to 1024"),
+        ("profile", "10 to 50"),
+        ("watch", "100 to 60000"),
+        ("top", "100 to 60000"),
+    ] {
+        let help = stdout(&bench.succeed(&[command, "--help"]));
+        assert!(help.contains(range), "{command}: {help}");
+    }
+}
+
 /// Refused before anybody is connected to, so that no token goes out in clear.
 #[test]
 fn certificates_are_no_use_without_tls() {

@@ -46,6 +46,11 @@ pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u16).range(1..=MAX_THREADS as i64).map(usize::from)
 }
 
+/// Parses the time between two updates in milliseconds: 100 to 60000, as the daemon has it.
+pub(crate) fn interval_ms() -> impl TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(100..=60_000)
+}
+
 /// As many threads as this process may run at once.
 pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)

@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Leave out the checksum of each chunk
     #[arg(long)]
     no_checksum: bool,
-    /// Threads that encode [default: as many as the machine runs at once]
-    #[arg(long, value_parser = args::threads(), default_value_t = args::default_threads(), hide_default_value = true)]
+    /// Threads that encode, 1 to 1024 [default: as many as the machine runs at once]
+    #[arg(long, value_parser = args::threads(), allow_negative_numbers = true, default_value_t = args::default_threads(), hide_default_value = true)]
     threads: usize,
     /// Overwrite an existing file
     #[arg(short, long)]

@@ -3,7 +3,7 @@
 use mgcomp_proto::v1::{GetHistogramRequest, GetHistogramResponse, Measure};
 use serde_json::json;
 
-use crate::client::{ScopeArgs, Target, with_daemon};
+use crate::client::{ScopeArgs, Scoped, Target, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
 use crate::show;

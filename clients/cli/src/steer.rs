@@ -6,7 +6,7 @@ use mgcomp_proto::v1::{
 use serde_json::json;
 use tonic::Code;
 
-use crate::client::{ClientError, Daemon, ScopeArgs, Target, with_daemon};
+use crate::client::{ClientError, Daemon, ScopeArgs, Scoped, Target, WideScopeArgs, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
 use crate::setting::{self, Setting};
@@ -48,20 +48,20 @@ pub(crate) struct ReadCapArgs {
 #[derive(clap::Subcommand, Debug)]
 enum What<V: Value> {
     /// What holds, and what is set
-    Get(Common),
+    Get(Common<V::Scope>),
     /// Set it
     Set {
         #[command(flatten)]
         value: V,
         #[command(flatten)]
-        common: Common,
+        common: Common<V::Scope>,
         #[command(flatten)]
         change: Change,
     },
     /// Let that of the wider scope hold again
     Unset {
         #[command(flatten)]
-        common: Common,
+        common: Common<V::Scope>,
         #[command(flatten)]
         change: Change,
     },
@@ -69,6 +69,8 @@ enum What<V: Value> {
 
 /// What a setting is set to.
 trait Value: clap::Args {
+    /// Where it can be set.
+    type Scope: Scoped;
     const SETTING: Setting;
 
     fn settings(&self) -> Settings;
@@ -82,6 +84,7 @@ struct Lambda {
 }
 
 impl Value for Lambda {
+    type Scope = ScopeArgs;
     const SETTING: Setting = setting::LAMBDA;
 
     fn settings(&self) -> Settings {
@@ -96,6 +99,7 @@ struct Policy {
 }
 
 impl Value for Policy {
+    type Scope = ScopeArgs;
     const SETTING: Setting = setting::POLICY;
 
     fn settings(&self) -> Settings {
@@ -106,11 +110,12 @@ impl Value for Policy {
 #[derive(clap::Args, Debug)]
 struct SizeGate {
     /// Bytes, or with a suffix as in 64K; rounded up to a power of two
-    #[arg(value_name = "BYTES")]
+    #[arg(value_name = "BYTES", allow_negative_numbers = true)]
     least_bytes: Size,
 }
 
 impl Value for SizeGate {
+    type Scope = ScopeArgs;
     const SETTING: Setting = setting::SIZE_GATE;
 
     fn settings(&self) -> Settings {
@@ -126,6 +131,7 @@ struct ReadCap {
 }
 
 impl Value for ReadCap {
+    type Scope = WideScopeArgs;
     const SETTING: Setting = setting::READ_CAP;
 
     fn settings(&self) -> Settings {
@@ -137,15 +143,15 @@ impl Value for ReadCap {
 #[derive(clap::Args, Debug)]
 pub(crate) struct SwitchArgs {
     #[command(flatten)]
-    common: Common,
+    common: Common<ScopeArgs>,
     #[command(flatten)]
     change: Change,
 }
 
-#[derive(clap::Args, Clone, Debug)]
-struct Common {
+#[derive(clap::Args, Debug)]
+struct Common<S: Scoped> {
     #[command(flatten)]
-    scope: ScopeArgs,
+    scope: S,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -239,7 +245,7 @@ fn wider(scope: &Scope) -> impl Iterator<Item = Scope> {
     [peer, job, node].into_iter().flatten()
 }
 
-fn get(common: &Common) -> Result<ScopedSettings, ClientError> {
+fn get(common: &Common<impl Scoped>) -> Result<ScopedSettings, ClientError> {
     let got = with_daemon(&common.target, async |mut daemon| {
         let request = GetSettingsRequest { scope: Some(common.scope.scope()) };
         Ok(daemon.get_settings(request).await?.into_inner())
@@ -248,7 +254,7 @@ fn get(common: &Common) -> Result<ScopedSettings, ClientError> {
 }
 
 fn update(
-    common: &Common,
+    common: &Common<impl Scoped>,
     change: Change,
     set: Option<Settings>,
     unset: Option<SettingsField>,
@@ -267,7 +273,7 @@ fn update(
     updated.map_err(|error| error.about(&common.scope.scope(), true))
 }
 
-fn show(setting: Setting, common: &Common, scoped: ScopedSettings) -> Result<(), CliError> {
+fn show(setting: Setting, common: &Common<impl Scoped>, scoped: ScopedSettings) -> Result<(), CliError> {
     let ScopedSettings { scope, own, effective, version } = scoped;
     let (scope, own, effective) =
         (scope.unwrap_or_default(), own.unwrap_or_default(), effective.unwrap_or_default());
@@ -289,7 +295,25 @@ fn show(setting: Setting, common: &Common, scoped: ScopedSettings) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[test]
+    fn settings_have_the_scopes_at_which_they_can_be_set() {
+        let takes = |line: &str| crate::Cli::try_parse_from(line.split_whitespace()).is_ok();
+        for setting in
+            ["lambda set 1", "policy set paper", "size-gate set 1", "read-cap set 1", "read-cap get"]
+        {
+            assert!(takes(&format!("mgcomp {setting} --job a")), "{setting}");
+            let is_wide = setting.starts_with("read-cap");
+            assert_eq!(
+                takes(&format!("mgcomp {setting} --job a --peer 1 --stream 2")),
+                !is_wide,
+                "{setting}"
+            );
+        }
+    }
 
     #[test]
     fn scopes_lie_within_each_other() {

@@ -21,8 +21,8 @@ pub(crate) struct Args {
     /// A row for each job, peer or stream
     #[arg(long, value_enum, default_value_t)]
     level: Rows,
-    /// Time between tables
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    /// Time between tables in milliseconds, 100 to 60000
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = args::interval_ms(), allow_negative_numbers = true)]
     interval_ms: u32,
     /// Stop after so many
     #[arg(long, value_name = "N")]

@@ -31,10 +31,7 @@ pub(super) async fn update(node: &Node, request: UpdateSettingsRequest) -> Resul
     let scope = scope(of)?;
     let set = checked(&set.unwrap_or_default())?;
     let unset = fields(&unset, &set)?;
-    if scope.peer.is_some() && set.read_cap.is_some() {
-        let what = "read_cap_gbps is of whole processes: set it for the node, or for a job without a peer";
-        return Err(Status::invalid_argument(what));
-    }
+    fits(&scope, &set)?;
     let known = allow_absent || node.store.scopes().own(&scope).version > 0;
     if !known && !node.processes.has(&scope) {
         return Err(absent(&scope));
@@ -44,6 +41,15 @@ pub(super) async fn update(node: &Node, request: UpdateSettingsRequest) -> Resul
     let scoped = node.scoped(&scope);
     tracing::info!(%scope, own = ?scoped.own, version = scoped.version, "settings changed");
     Ok(scoped)
+}
+
+/// Refuses what a scope has not.
+fn fits(scope: &Scope, set: &Settings) -> Result<(), Status> {
+    if scope.peer.is_some() && set.read_cap.is_some() {
+        let what = "read_cap_gbps is of whole processes: set it for the node, or for a job without a peer";
+        return Err(Status::invalid_argument(what));
+    }
+    Ok(())
 }
 
 /// Settings that can be, of what a request says.
@@ -115,4 +121,17 @@ fn without(mut settings: Settings, unset: &[SettingsField]) -> Settings {
         }
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_have_no_cap_of_their_own() {
+        let cap = Settings { read_cap: ReadCap::try_new(1.0), ..Settings::default() };
+        let at = |peer| fits(&Scope { job: Some("a".into()), peer, stream: None }, &cap);
+        assert!(at(None).is_ok());
+        assert!(at(Some(1)).unwrap_err().message().contains("of whole processes"));
+    }
 }

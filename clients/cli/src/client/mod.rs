@@ -14,7 +14,7 @@ use mgcomp_proto::v1::Scope;
 use mgcomp_proto::v1::control_client::ControlClient;
 use tonic::{Code, Status};
 
-pub(crate) use target::{ScopeArgs, Target};
+pub(crate) use target::{ScopeArgs, Scoped, Target, WideScopeArgs};
 
 use self::heard::Heard;
 use crate::error::with_causes;

@@ -58,6 +58,11 @@ pub(crate) struct Target {
 }
 
 /// About what.
+pub(crate) trait Scoped: clap::Args + std::fmt::Debug {
+    fn scope(&self) -> Scope;
+}
+
+/// Any scope that there is.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Scope")]
 pub(crate) struct ScopeArgs {
@@ -81,9 +86,24 @@ fn stream(text: &str) -> Result<u32, ParseIntError> {
     }
 }
 
-impl ScopeArgs {
-    pub(crate) fn scope(&self) -> Scope {
+impl Scoped for ScopeArgs {
+    fn scope(&self) -> Scope {
         Scope { job: self.job.clone().unwrap_or_default(), peer: self.peer, stream: self.stream }
+    }
+}
+
+/// A scope of what no peer and no stream has of its own.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Scope")]
+pub(crate) struct WideScopeArgs {
+    /// This job; without it the whole node
+    #[arg(long, value_name = "ID", value_parser = args::job())]
+    job: Option<String>,
+}
+
+impl Scoped for WideScopeArgs {
+    fn scope(&self) -> Scope {
+        Scope { job: self.job.clone().unwrap_or_default(), ..Scope::default() }
     }
 }
 

@@ -38,14 +38,14 @@ use crate::room::Room;
 #[derive(clap::Args, Debug)]
 #[command(group(ArgGroup::new("processes").args(["tcp", "daemon"]).multiple(true)))]
 pub(crate) struct Args {
-    /// How many ranks take part
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
+    /// How many ranks take part, 2 to 64
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64), allow_negative_numbers = true)]
     ranks: u32,
     /// Rate at which each rank sends, 0.001 to 100000 Gb/s
     #[arg(long, value_name = "GBPS", default_value_t = 0.5, value_parser = args::link_gbps, allow_negative_numbers = true)]
     link_gbps: f64,
     /// What each message takes on top, in microseconds, 10 s at most
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20, value_parser = args::latency_us)]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20, value_parser = args::latency_us, allow_negative_numbers = true)]
     latency_us: u64,
     /// How the codec is chosen: adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
     #[arg(long, default_value_t)]
@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
     #[arg(long, requires = "data", value_parser = args::element())]
     element: Option<Element>,
-    /// Print the last decisions of rank 0 for each data set: what, why, what was expected and what came of it
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
+    /// Print the last decisions of rank 0 for each data set, 1024 at most: what, why, what was expected and what came of it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024), allow_negative_numbers = true)]
     decisions: u32,
     /// Have buffers in the memory of CUDA devices: cuda (rank 0 has the first, and so on, and from the first again where there
     /// are fewer), or cuda:N (all have the one with this number)
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     tcp: bool,
     /// TCP connections of each two ranks, 1 to 16
-    #[arg(long, value_name = "N", default_value_t, requires = "processes")]
+    #[arg(long, value_name = "N", default_value_t, requires = "processes", allow_negative_numbers = true)]
     connections: Connections,
     /// Run them beside a daemon of the demo's own that changes λ, and show how what carries the bytes follows
     #[arg(long, conflicts_with_all = ["decisions", "lambda"])]

@@ -60,8 +60,8 @@ pub(crate) struct Args {
     /// checked to be as near to the exact result as any order brings them
     #[arg(long)]
     pub(super) ordered: bool,
-    /// How many ranks take part; without it 2
-    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64))]
+    /// How many ranks take part, 2 to 64; without it 2
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64), allow_negative_numbers = true)]
     ranks: Option<u32>,
     /// The shortest buffer, in bytes or with K, M, G
     #[arg(long, value_name = "SIZE", default_value = "8")]
@@ -69,21 +69,21 @@ pub(crate) struct Args {
     /// The longest buffer
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(super) max: Size,
-    /// Each buffer is this many times as long as the one before
-    #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
+    /// Each buffer is this many times as long as the one before, 2 or more
+    #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..), allow_negative_numbers = true)]
     pub(super) factor: u32,
-    /// Iterations for each size; without it, as many as there is time for
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Iterations for each size, 1 to 1000000; without it, as many as there is time for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), allow_negative_numbers = true)]
     pub(super) iters: Option<u32>,
-    /// Iterations before those that count; without it 10, or as many as there is time for
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Iterations before those that count, 1000000 at most; without it 10, or as many as there is time for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000), allow_negative_numbers = true)]
     pub(super) warmup: Option<u32>,
     /// Time for the whole run where --iters does not set it; sizes that do not fit are left out
     #[arg(long, value_name = "S", default_value = "40", value_parser = args::seconds)]
     pub(super) seconds: Duration,
-    /// How long ranks are busy with nothing before each iteration, in microseconds: links that are held to a rate carry more for
+    /// How long ranks are busy with nothing before each iteration, in microseconds, 1 s at most: links that are held to a rate carry more for
     /// a moment after a rest, which is to be the same for all that is compared
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000), allow_negative_numbers = true)]
     pub(super) pause_us: u32,
     /// What the bytes are: i8 to i64, u8 to u64, f16, bf16, f32, f64, and for what does not compute f8e4m3, f8e5m2.
     /// Without it the name of the file tells (x.f32.bin), or it is f32
@@ -111,13 +111,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GBPS", value_parser = args::link_gbps, allow_negative_numbers = true)]
     pub(super) link_gbps: Option<f64>,
     /// What each message then takes on top, in microseconds, 10 s at most
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = args::latency_us, requires = "link_gbps")]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = args::latency_us, requires = "link_gbps", allow_negative_numbers = true)]
     pub(super) latency_us: u64,
     /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
-    #[arg(long, value_name = "N", default_value_t)]
+    #[arg(long, value_name = "N", default_value_t, allow_negative_numbers = true)]
     pub(super) connections: Connections,
-    /// Threads that run codecs, on each rank; without it up to 2, as many as the ranks of this machine have cores for
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Threads that run codecs, on each rank, 1 to 256; without it up to 2, as many as the ranks of this machine have cores for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), allow_negative_numbers = true)]
     pub(super) codec_threads: Option<u16>,
     /// Be one rank of several that are started by hand, on any machines: who they are. All get the same flags; those that
     /// would measure something else do not begin

@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// Snapshots; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The most entries that may overflow, in percent; fewer than that will
-    #[arg(short, long, value_parser = threshold(), default_value = "30")]
+    /// The most entries that may overflow, in percent, 10 to 50; fewer than that will
+    #[arg(short, long, value_parser = threshold(), allow_negative_numbers = true, default_value = "30")]
     threshold: Threshold,
     /// What the bytes are [default: as the name says, like x.f32.bin, else u8]
     #[arg(short, long, value_parser = args::element())]

@@ -15,6 +15,7 @@ use tonic::Code;
 use self::draw::draw;
 use self::signals::Signals;
 use self::state::{State, Step};
+use crate::args;
 use crate::client::{ClientError, Daemon, Patience, Target, with_patience};
 use crate::error::CliError;
 use crate::steer::switched_on;
@@ -29,8 +30,8 @@ const FREE_WAIT: Duration = Duration::from_millis(20);
 /// Watch jobs, peers and streams live, and steer them: keys change λ and policy.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Time between updates
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    /// Time between updates in milliseconds, 100 to 60000
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = args::interval_ms(), allow_negative_numbers = true)]
     interval_ms: u32,
     #[command(flatten)]
     target: Target,
