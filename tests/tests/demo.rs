@@ -35,7 +35,8 @@ fn rows(args: &[&str]) -> Vec<Value> {
 /// Transfers by algorithm of a row.
 fn transfers(row: &Value) -> Vec<(&str, u64)> {
     let by_name = row["algorithms"].as_object().unwrap();
-    by_name.iter().map(|(name, transfers)| (name.as_str(), transfers.as_u64().unwrap())).collect()
+    let transfers = |carried: &Value| carried["transfers"].as_u64().unwrap();
+    by_name.iter().map(|(name, carried)| (name.as_str(), transfers(carried))).collect()
 }
 
 fn check_rows(rows: &[Value]) {
@@ -52,6 +53,10 @@ fn check_rows(rows: &[Value]) {
         let ratio = number("raw_ms") / number("compressed_ms");
         assert!((number("speedup") / ratio - 1.0).abs() < 1e-9, "{row}");
         assert!(transfers(row).iter().map(|(_, transfers)| transfers).sum::<u64>() > 0, "{row}");
+        let carried = row["algorithms"].as_object().unwrap().values();
+        let sum = |key: &str| carried.clone().map(|of| of[key].as_f64().unwrap()).sum::<f64>();
+        let traffic = sum("coded_bytes") / sum("raw_bytes");
+        assert!((number("traffic") / traffic - 1.0).abs() < 1e-9, "{row}");
     }
     // What does not compress goes as it is, to the byte.
     assert_eq!(rows[1]["traffic"], 1.0);
@@ -140,8 +145,9 @@ fn what_carries_the_bytes_follows_lambda() {
     };
     let (none, size, time) = (under(Value::Null), under(0.0.into()), under(1e6.into()));
     assert_eq!([none.len(), size.len(), time.len()], [3; 3], "{rows:#?}");
-    let raw = |mix: &Value| mix["none"].as_u64().unwrap_or(0);
-    let all = |mix: &Value| mix.as_object().unwrap().values().map(|raw| raw.as_u64().unwrap()).sum::<u64>();
+    let raw = |mix: &Value| mix["none"]["raw_bytes"].as_u64().unwrap_or(0);
+    let bytes = |carried: &Value| carried["raw_bytes"].as_u64().unwrap();
+    let all = |mix: &Value| mix.as_object().unwrap().values().map(bytes).sum::<u64>();
     assert!(raw(size[2]) * 2 < all(size[2]), "{rows:#?}");
     assert!(raw(time[2]) * 10 >= all(time[2]) * 9, "{rows:#?}");
     // Ranks that are switched off would never be seen.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgcomp_proto::v1::{Decision, Scope, Settings, Traffic};
+use mgcomp_proto::v1::{AlgorithmTraffic, Decision, Scope, Settings, Traffic};
 use serde_json::{Value, json};
 
 /// The kind of a scope.
@@ -61,24 +61,12 @@ pub(crate) fn settings(settings: &Settings) -> Value {
 }
 
 pub(crate) fn traffic(traffic: &Traffic) -> Value {
-    let algorithms: serde_json::Map<String, Value> = traffic
-        .algorithms
-        .iter()
-        .map(|carried| {
-            let counts = json!({
-                "transfers": carried.transfers,
-                "raw_bytes": carried.raw_bytes,
-                "coded_bytes": carried.coded_bytes,
-            });
-            (carried.algorithm.clone(), counts)
-        })
-        .collect();
     json!({
         "transfers": traffic.transfers,
         "raw_bytes": traffic.raw_bytes,
         "coded_bytes": traffic.coded_bytes,
         "ratio": ratio(traffic),
-        "algorithms": algorithms,
+        "algorithms": algorithms(&traffic.algorithms),
         "sampled": traffic.sampled,
         "sampling_ns": traffic.sampling_ns,
         "encode_ns": traffic.encode_ns,
@@ -93,6 +81,16 @@ pub(crate) fn traffic(traffic: &Traffic) -> Value {
         "achieved_bits": traffic.achieved_bits,
         "saved_ns": traffic.saved_ns,
     })
+}
+
+/// What each algorithm has carried, by name.
+pub(crate) fn algorithms(carried: &[AlgorithmTraffic]) -> Value {
+    let counts = |of: &AlgorithmTraffic| {
+        let counts =
+            json!({ "transfers": of.transfers, "raw_bytes": of.raw_bytes, "coded_bytes": of.coded_bytes });
+        (of.algorithm.clone(), counts)
+    };
+    carried.iter().map(counts).collect::<serde_json::Map<_, _>>().into()
 }
 
 pub(crate) fn decision(decision: &Decision) -> Value {

@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 
+use mgcomp_proto::v1::AlgorithmTraffic;
 use mgcomp_transport::link::Shaping;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::Args;
 use super::dataset::Dataset;
-use super::measure::{Row, by_number};
+use super::measure::{Carried, Row, by_number};
 use crate::error::CliError;
+use crate::show;
 
 /// Prints rows as they come.
 pub(super) struct Table {
@@ -93,13 +95,16 @@ fn text_line(row: &Row, name_width: usize) -> String {
 }
 
 fn json_line(row: &Row) -> String {
-    let algorithms: Map<String, Value> = by_number(&row.algorithms)
-        .map(|(algorithm, carried)| (algorithm.name().to_owned(), carried.transfers.into()))
+    let algorithms: Vec<AlgorithmTraffic> = by_number(&row.algorithms)
+        .map(|(algorithm, &Carried { transfers, raw_bytes, coded_bytes })| {
+            let algorithm = algorithm.name().to_owned();
+            AlgorithmTraffic { algorithm, transfers, raw_bytes, coded_bytes }
+        })
         .collect();
     let Row { dataset, raw_ms, compressed_ms, traffic, equal, .. } = row;
     let mut object = json!({
         "dataset": dataset, "raw_ms": raw_ms, "compressed_ms": compressed_ms, "speedup": row.speedup(),
-        "traffic": traffic, "equal": equal, "algorithms": algorithms,
+        "traffic": traffic, "equal": equal, "algorithms": show::algorithms(&algorithms),
     });
     if !row.decisions.is_empty() {
         object["decisions"] = row.decisions.iter().map(|(_, object)| object.clone()).collect();

@@ -113,8 +113,7 @@ fn head(args: &Args, dataset: &Dataset) -> String {
 fn moment(args: &Args, lambda_gbps: Option<f64>, sent: &Traffic) -> String {
     let traffic = sent.coded_bytes as f64 / sent.raw_bytes.max(1) as f64;
     if args.json {
-        let carried = sent.algorithms.iter().map(|of| (of.algorithm.clone(), of.raw_bytes.into()));
-        let algorithms: serde_json::Map<_, _> = carried.collect();
+        let algorithms = show::algorithms(&sent.algorithms);
         return format!(
             "{}\n",
             json!({ "lambda_gbps": lambda_gbps, "traffic": traffic, "algorithms": algorithms })
