@@ -40,8 +40,8 @@ fn transfers(row: &Value) -> Vec<(&str, u64)> {
 }
 
 fn check_rows(rows: &[Value]) {
-    const KEYS: [&str; 7] =
-        ["algorithms", "compressed_ms", "dataset", "equal", "raw_ms", "speedup", "traffic"];
+    const KEYS: [&str; 8] =
+        ["algorithms", "compressed_ms", "dataset", "equal", "mode", "raw_ms", "speedup", "traffic"];
     assert_eq!(rows.iter().map(|row| &row["dataset"]).collect::<Vec<_>>(), ["ramp.i32.bin", "noise.bin"]);
     for row in rows {
         let mut keys: Vec<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
@@ -153,6 +153,24 @@ fn what_carries_the_bytes_follows_lambda() {
     // Ranks that are switched off would never be seen.
     let text = stdout(&bench.command(&args).env("MGCOMP", "off").output().unwrap());
     assert!(text.contains("mgcomp lambda set 0: only size counts") && text.contains("none "), "{text}");
+}
+
+#[test]
+fn a_switch_that_is_off_is_said() {
+    let bench = Workbench::with("ramp.i32.bin", &ramp());
+    let args = ["demo", "--ranks", "2", "--link-gbps", "20", "--data", "ramp.i32.bin"];
+    let run = |more: &[&str]| {
+        let output = bench.command(&[&args[..], more].concat()).env("MGCOMP", "off").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let text = run(&[]);
+    assert!(text.contains("µs latency; compression is switched off") && !text.contains("adaptive"), "{text}");
+    let row: Value = serde_json::from_str(&run(&["--json", "--tcp"])).unwrap();
+    assert_eq!((&row["mode"], &row["traffic"]), (&"off".into(), &1.0.into()));
+    let row: Value =
+        serde_json::from_str(&stdout(&bench.succeed(&[&args[..], &["--json"]].concat()))).unwrap();
+    assert_eq!(row["mode"], "adaptive");
 }
 
 #[test]

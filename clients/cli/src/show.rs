@@ -5,6 +5,9 @@ use std::time::Duration;
 use mgcomp_proto::v1::{AlgorithmTraffic, Decision, Scope, Settings, Traffic};
 use serde_json::{Value, json};
 
+/// What stands in place of a policy where compression is switched off.
+pub(crate) const OFF: &str = "off";
+
 /// The kind of a scope.
 pub(crate) fn kind(scope: &Scope) -> &'static str {
     match scope {

@@ -292,6 +292,19 @@ fn switched_off_by_the_environment_nothing_is_seen() {
 }
 
 #[test]
+fn the_demo_says_that_its_node_is_switched_off() {
+    let rig = Rig::start(&[]);
+    rig.succeed(&["off"]);
+    std::fs::write(rig.path("zeros"), [0; 1 << 16]).unwrap();
+    until("it is said", || {
+        let mut command = rig.mgcomp_command(&["demo", "--ranks", "2", "--json", "--data"]);
+        let output = command.arg(rig.path("zeros")).env("MGCOMP_SOCKET", rig.socket()).output().unwrap();
+        let row: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        row["mode"] == "off" && row["traffic"] == 1.0
+    });
+}
+
+#[test]
 fn the_first_table_is_of_an_interval() {
     let rig = Rig::start(&[]);
     let exchange = rig.exchange("a", "fixed:zvc");

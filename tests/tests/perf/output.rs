@@ -30,6 +30,21 @@ fn a_table_and_a_picture_are_for_people() {
     }
 }
 
+#[test]
+fn a_switch_that_is_off_is_said() {
+    let bench = Workbench::new();
+    let args = ["perf", "--op", "send_recv", "--max", "8", "--iters", "1", "--interleave"];
+    let run = |more: &[&str]| {
+        let output = bench.command(&[&args[..], more].concat()).env("MGCOMP", "off").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let text = stdout(&run(&[]));
+    assert!(text.contains("; compression is switched off") && !text.contains("adaptive"), "{text}");
+    let modes: Vec<_> = rows_of(&run(&["--json"])).iter().map(|row| row["mode"].clone()).collect();
+    assert_eq!(modes, ["raw", "off"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_picture_that_there_is_no_room_for_leaves_the_old_one() {

@@ -81,6 +81,13 @@ pub(crate) fn steer(
     }
 }
 
+/// Whether nothing that this process sends is compressed now: because of `MGCOMP=off`, or because an operator has set it so for the
+/// node or the job. Peers and streams may be set otherwise.
+#[must_use]
+pub fn is_off() -> bool {
+    OfProcess::attach().is_off()
+}
+
 /// What compresses nothing, whoever sets what.
 pub(crate) fn switched_off() -> (Box<dyn Policy>, Meter) {
     (Box::new(SwitchedOff), Meter::default())

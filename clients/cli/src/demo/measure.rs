@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_selector::PolicySpec;
+use mgcomp_transport::control;
 use mgcomp_transport::link::Shaping;
 
 use super::dataset::Dataset;
 use super::error::DemoError;
 use super::exchange::RankReport;
+use crate::show::OFF;
 
 /// How often each of the two is measured.
 const REPEATS: usize = 3;
@@ -33,6 +35,8 @@ pub(super) trait Ranks {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) dataset: String,
+    /// How codecs were chosen in the end: by the policy, or not at all.
+    pub(super) mode: String,
     pub(super) bytes: u64,
     pub(super) raw_ms: f64,
     pub(super) compressed_ms: f64,
@@ -87,6 +91,7 @@ pub(super) fn measure(
     let sum = |field: fn(&Carried) -> u64| algorithms.values().map(field).sum::<u64>() as f64;
     Ok(Row {
         dataset: dataset.name.clone(),
+        mode: if control::is_off() { OFF.to_owned() } else { policy.to_string() },
         bytes: dataset.bytes.len() as u64,
         raw_ms: median(raw_ms),
         compressed_ms: median(compressed_ms),

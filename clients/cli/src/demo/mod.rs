@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// Run them beside a daemon of the demo's own that changes λ, and show how what carries the bytes follows
     #[arg(long, conflicts_with_all = ["decisions", "lambda"])]
     daemon: bool,
-    /// Print one JSON object for each data set: dataset, raw_ms, compressed_ms, speedup, traffic (coded / raw bytes), equal, algorithms
+    /// Print one JSON object for each data set: dataset, mode (the policy, or off where compression is switched off), raw_ms, compressed_ms, speedup, traffic (coded / raw bytes), equal, algorithms
     /// (transfers, raw_bytes and coded_bytes of each by name), and decisions if any are asked for; with --daemon for each moment:
     /// lambda_gbps (null where nothing is set), traffic, algorithms
     #[arg(long)]

@@ -10,29 +10,34 @@ use super::Args;
 use super::dataset::Dataset;
 use super::measure::{Carried, Row, by_number};
 use crate::error::CliError;
-use crate::show;
+use crate::show::{self, OFF};
 
 /// Prints rows as they come.
-pub(super) struct Table {
-    json: bool,
-    /// Lines still to be printed before the first row.
-    head: Vec<String>,
+pub(super) struct Table<'a> {
+    args: &'a Args,
+    shaping: Shaping,
+    device: Option<&'a str>,
     name_width: usize,
+    has_head: bool,
 }
 
-impl Table {
-    pub(super) fn new(args: &Args, shaping: Shaping, device: Option<&str>, datasets: &[Dataset]) -> Self {
+impl<'a> Table<'a> {
+    pub(super) fn new(
+        args: &'a Args,
+        shaping: Shaping,
+        device: Option<&'a str>,
+        datasets: &[Dataset],
+    ) -> Self {
         let name_width = datasets.iter().map(|set| set.name.len()).max().unwrap_or(0).max("data set".len());
-        let head = if args.json { Vec::new() } else { head(args, shaping, device, name_width) };
-        Self { json: args.json, head, name_width }
+        Self { args, shaping, device, name_width, has_head: false }
     }
 
     pub(super) fn print(&mut self, row: &Row) -> Result<(), CliError> {
-        for line in std::mem::take(&mut self.head) {
-            print(&line)?;
-        }
-        if self.json {
+        if self.args.json {
             return print(&json_line(row));
+        }
+        if !std::mem::replace(&mut self.has_head, true) {
+            self.head(row).iter().try_for_each(|line| print(line))?;
         }
         print(&text_line(row, self.name_width))?;
         row.decisions.iter().try_for_each(|(line, _)| print(&format!("  {line}")))
@@ -40,7 +45,7 @@ impl Table {
 
     /// Prints what all rows come to.
     pub(super) fn finish(&mut self, rows: &[Row]) -> Result<(), CliError> {
-        if self.json || rows.is_empty() {
+        if self.args.json || rows.is_empty() {
             return Ok(());
         }
         let sum = |field: fn(&Row) -> f64| rows.iter().map(field).sum::<f64>();
@@ -53,27 +58,38 @@ impl Table {
         ))?;
         print(if equal { "every byte arrived equal" } else { "NOT every byte arrived equal" })
     }
+
+    /// What goes before the first row.
+    fn head(&self, row: &Row) -> Vec<String> {
+        let Self { args, shaping, name_width, .. } = *self;
+        let device = self.device.map(|name| format!(", memory of {name}")).unwrap_or_default();
+        let link = if args.tcp { "processes over TCP" } else { "threads over loopback" };
+        vec![
+            format!(
+                "{} ranks ({link}{device}), each sends at {} Gb/s, {} µs latency; {}",
+                args.ranks,
+                shaping.rate_gbps(),
+                shaping.latency().as_micros(),
+                choice(args, &row.mode)
+            ),
+            "each rank reads the next rank's tensor and writes its own to the rank before".to_owned(),
+            String::new(),
+            format!(
+                "{:<name_width$} {:>9} {:>9} {:>13} {:>8} {:>8} {:>6}  carried by (share of raw bytes)",
+                "data set", "KiB", "raw/ms", "compressed/ms", "speed-up", "traffic", "equal"
+            ),
+        ]
+    }
 }
 
-fn head(args: &Args, shaping: Shaping, device: Option<&str>, name_width: usize) -> Vec<String> {
-    let Args { ranks, policy, lambda, .. } = args;
+/// How codecs are chosen.
+fn choice(args: &Args, mode: &str) -> String {
+    if mode == OFF {
+        return "compression is switched off, so that all goes raw".to_owned();
+    }
     // What the policy goes by if nobody says otherwise is in its own documentation.
-    let lambda = lambda.map(|lambda| format!(", λ = {lambda} Gb/s")).unwrap_or_default();
-    let device = device.map(|name| format!(", memory of {name}")).unwrap_or_default();
-    let link = if args.tcp { "processes over TCP" } else { "threads over loopback" };
-    vec![
-        format!(
-            "{ranks} ranks ({link}{device}), each sends at {} Gb/s, {} µs latency; policy {policy}{lambda}",
-            shaping.rate_gbps(),
-            shaping.latency().as_micros()
-        ),
-        "each rank reads the next rank's tensor and writes its own to the rank before".to_owned(),
-        String::new(),
-        format!(
-            "{:<name_width$} {:>9} {:>9} {:>13} {:>8} {:>8} {:>6}  carried by (share of raw bytes)",
-            "data set", "KiB", "raw/ms", "compressed/ms", "speed-up", "traffic", "equal"
-        ),
-    ]
+    let lambda = args.lambda.map(|lambda| format!(", λ = {lambda} Gb/s")).unwrap_or_default();
+    format!("policy {}{lambda}", args.policy)
 }
 
 fn text_line(row: &Row, name_width: usize) -> String {
@@ -101,9 +117,9 @@ fn json_line(row: &Row) -> String {
             AlgorithmTraffic { algorithm, transfers, raw_bytes, coded_bytes }
         })
         .collect();
-    let Row { dataset, raw_ms, compressed_ms, traffic, equal, .. } = row;
+    let Row { dataset, mode, raw_ms, compressed_ms, traffic, equal, .. } = row;
     let mut object = json!({
-        "dataset": dataset, "raw_ms": raw_ms, "compressed_ms": compressed_ms, "speedup": row.speedup(),
+        "dataset": dataset, "mode": mode, "raw_ms": raw_ms, "compressed_ms": compressed_ms, "speedup": row.speedup(),
         "traffic": traffic, "equal": equal, "algorithms": show::algorithms(&algorithms),
     });
     if !row.decisions.is_empty() {

@@ -25,6 +25,7 @@ use crate::device::Devices;
 use crate::input;
 use crate::progress::Progress;
 use crate::room::Room;
+use crate::show::OFF;
 use crate::size::Size;
 
 /// Measure operations between ranks over buffers of many sizes, and check every result.
@@ -131,7 +132,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value = "60", value_parser = args::seconds)]
     pub(super) timeout: Duration,
     /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
-    /// ratio, algorithms (transfers by name), mode, device (what the device is called that has the buffers of rank 0; null
+    /// ratio, algorithms (transfers by name), mode (raw, the policy, or off where compression is switched off), device (what the device is called that has the buffers of rank 0; null
     /// where they are in host memory), ways (window_bytes and host_bytes: how what devices made went to other ranks; null but
     /// for --link cuda)
     #[arg(long)]
@@ -166,10 +167,11 @@ impl Args {
         }
     }
 
-    /// What rows call a mode.
-    pub(super) fn mode_name(&self, mode: Mode) -> String {
+    /// What rows call a mode; `is_off`: whether compression is switched off whatever the policy says.
+    pub(super) fn mode_name(&self, mode: Mode, is_off: bool) -> String {
         match mode {
             Mode::Raw => "raw".into(),
+            Mode::Compressed if is_off => OFF.into(),
             Mode::Compressed => self.policy.to_string(),
         }
     }

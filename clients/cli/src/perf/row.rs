@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
+use mgcomp_transport::control;
 use mgcomp_transport::node::Tally;
 
 use super::member::{Counts, Step};
@@ -85,6 +86,8 @@ pub(super) struct Row {
     /// What the device of rank 0 is called, if buffers are there.
     pub(super) device: Option<String>,
     pub(super) mode: String,
+    /// Whether compression is switched off for all of this process.
+    pub(super) is_off: bool,
     /// Of the slowest rank: median and shortest.
     pub(super) median_ns: u64,
     pub(super) min_ns: u64,
@@ -97,6 +100,7 @@ pub(super) struct Row {
 impl Row {
     /// From the words of all ranks.
     pub(super) fn new(args: &Args, step: &Step, (mode, device): (Mode, Option<&str>), words: &[u64]) -> Self {
+        let is_off = control::is_off();
         let mut row = Self {
             op: step.op,
             ranks: step.case.ranks,
@@ -105,7 +109,8 @@ impl Row {
             element: args.values().name(),
             link: args.link.name(),
             device: device.map(str::to_owned),
-            mode: args.mode_name(mode),
+            mode: args.mode_name(mode, is_off),
+            is_off,
             median_ns: 0,
             min_ns: 0,
             wrong: 0,
@@ -168,6 +173,7 @@ impl Row {
             link,
             device: None,
             mode,
+            is_off: false,
             median_ns,
             min_ns: 900,
             wrong: 0,
