@@ -68,20 +68,55 @@ fn encode(args: &Args, raw: &[u8], progress: &mut Progress) -> Result<(Algorithm
     let needed_bytes = frame::max_frame_len(raw.len(), options);
     let workers = Workers::new(args.threads).map_err(CliError::Threads)?;
     let mut smallest: Option<(Algorithm, Vec<u8>)> = None;
+    // Where codecs write: beside the input and what is kept there is never room for more than one frame as long as any.
+    let mut frame = Vec::new();
     for codec in args.algorithm.codecs() {
         let algorithm = codec.algorithm();
-        let mut frame = Vec::new();
-        frame.try_reserve_exact(needed_bytes).map_err(|_| CliError::Memory { name: name(), needed_bytes })?;
+        frame
+            .try_reserve_exact(needed_bytes - frame.len())
+            .map_err(|_| CliError::Memory { name: name(), needed_bytes })?;
         frame.resize(needed_bytes, 0);
         progress.stage(format!("compressing {} with {algorithm}", name()), raw.len() as u64);
         let len = workers
             .encode_to(codec, element, raw, options, &mut frame, &|done| progress.set(done))
             .map_err(|source| CliError::Encode { name: name(), source })?;
-        frame.truncate(len);
-        if smallest.as_ref().is_none_or(|(_, kept)| frame.len() < kept.len()) {
-            smallest = Some((algorithm, frame));
+        if smallest.as_ref().is_none_or(|(_, kept)| len < kept.len()) {
+            frame.truncate(len);
+            frame.shrink_to_fit();
+            smallest = Some((algorithm, std::mem::take(&mut frame)));
         }
     }
     // Never empty: the choice is a codec of this version, or all of them.
     Ok(smallest.unwrap_or((Algorithm::None, Vec::new())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// What becomes much shorter.
+    fn raw() -> Vec<u8> {
+        let of_block = |block: u32| if block % 2 == 0 { [0; 64] } else { [block as u8; 64] };
+        (0..4096).flat_map(of_block).collect()
+    }
+
+    #[test]
+    fn what_is_kept_takes_no_more_room_than_it_needs() {
+        let raw = raw();
+        let args = Line::parse_from(["compress", "in", "-o", "out", "--threads", "1"]).args;
+        let (algorithm, frame) = encode(&args, &raw, &mut Progress::start()).unwrap();
+        assert!(frame.len() < raw.len() / 2 && frame.capacity() < raw.len() / 2, "{}", frame.capacity());
+        // In a room of its own it is the same.
+        let line = ["compress", "in", "-o", "out", "--algorithm", algorithm.name()];
+        let alone = encode(&Line::parse_from(line).args, &raw, &mut Progress::start()).unwrap();
+        assert!(alone == (algorithm, frame));
+    }
 }
