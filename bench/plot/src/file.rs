@@ -41,14 +41,21 @@ fn target(path: &Path) -> Result<PathBuf, PlotError> {
         Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map_err(failed),
         Ok(_) => Err(no_place()),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-        // A link that leads nowhere.
-        Err(_) if path.is_symlink() => Err(no_place()),
+        // A link that leads nowhere, or the name of a folder.
+        Err(_) if path.is_symlink() || !has_file_name(path) => Err(no_place()),
         Err(_) => match fs::metadata(folder_of(path)) {
             Ok(metadata) if metadata.is_dir() => Ok(path.to_owned()),
             Ok(_) => Err(no_place()),
             Err(source) => Err(failed(source)),
         },
     }
+}
+
+/// Whether a file may be called so. What ends as `new/` or `new/.` does would be a folder.
+fn has_file_name(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    let of_folder = text.strip_suffix(b".").unwrap_or(text).last();
+    path.file_name().is_some() && !of_folder.is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -69,7 +76,10 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(matches!(check_place(folder.path()), Err(PlotError::NoPlace { .. })));
+        for no_file in ["", "new/", "new/."] {
+            let place = check_place(&folder.path().join(no_file));
+            assert!(matches!(place, Err(PlotError::NoPlace { .. })), "{no_file}");
+        }
         assert!(matches!(check_place(&folder.path().join("no/p.svg")), Err(PlotError::Write { .. })));
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum CliError {
     Write { name: String, source: io::Error },
     #[error("cannot write {name}: it is a directory or a device, not a file")]
     NotWritable { name: String },
+    #[error("cannot write {name}: that is the name of a folder, not of a file")]
+    NoFileName { name: String },
     #[error("cannot write {name}: it is a link that leads nowhere")]
     Nowhere { name: String },
     #[error("cannot write {name}: there is no folder {folder}")]

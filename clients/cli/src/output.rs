@@ -116,10 +116,18 @@ fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf,
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => match path.is_symlink() {
             true => Err(CliError::Nowhere { name: name() }),
+            false if !has_file_name(path) => Err(CliError::NoFileName { name: name() }),
             false => Ok(path.to_owned()),
         },
         Err(source) => Err(CliError::Write { name: name(), source }),
     }
+}
+
+/// Whether a file may be called so. What ends as `new/` or `new/.` does would be a folder.
+fn has_file_name(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    let of_folder = text.strip_suffix(b".").unwrap_or(text).last();
+    path.file_name().is_some() && !of_folder.is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
 /// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read the target that it takes
@@ -190,6 +198,26 @@ mod tests {
         fs::write(folder.path().join("absent"), b"no folder").unwrap();
         let error = Output::replace(&path).unwrap_err();
         assert!(!crate::error::with_causes(&error).contains(".mgcomp-"), "{error}");
+    }
+
+    #[test]
+    fn names_of_folders_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["new/", "new//", "new/.", "new/..", ".."] {
+            let path = folder.path().join(name);
+            let error = Output::create(&path, Path::new("-"), true).unwrap_err();
+            let is_there = matches!(error, CliError::NotWritable { .. });
+            assert!(
+                is_there == (name == "..") && (is_there || matches!(error, CliError::NoFileName { .. })),
+                "{name}"
+            );
+        }
+        assert!(
+            ["new", "new.", "a/new", "./new", "new..", ".new"]
+                .iter()
+                .all(|name| has_file_name(Path::new(name)))
+        );
+        assert!(["", "/", ".", "a/."].iter().all(|name| !has_file_name(Path::new(name))));
     }
 
     fn names(folder: &Path) -> Vec<String> {
