@@ -279,6 +279,17 @@ fn a_failure_leaves_the_old_file() {
 }
 
 #[test]
+fn nothing_is_left_of_what_is_interrupted() {
+    let bench = Workbench::new();
+    let mut child = bench.command(&["decompress", "-", "-o", "out"]).stdin(Stdio::piped()).spawn().unwrap();
+    // Once it has taken more than a pipe holds, it has looked whether it can write.
+    child.stdin.as_mut().unwrap().write_all(&[0; 1 << 20]).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(bench.snapshot().is_empty());
+}
+
+#[test]
 fn the_input_is_never_the_output() {
     let bench = Workbench::with("frame", &ZEROS_FRAME);
     fs::create_dir(bench.path("folder")).unwrap();

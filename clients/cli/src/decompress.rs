@@ -26,7 +26,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let mut progress = Progress::start();
-    let mut output = Output::create(&args.output, &args.input, args.force)?;
+    let output = || Output::create(&args.output, &args.input, args.force);
+    // Whether it can be written is known before anything is read, for which there may be long to wait.
+    drop(output()?);
     let bytes = input::read_frame(&args.input, &mut progress)?;
     let failed = |source| CliError::Decode { name: input::name(&args.input), source };
     let frame = Frame::parse(&bytes).map_err(failed)?;
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     progress.stage(format!("decompressing {}", input::name(&args.input)), header.raw_len);
     // Chunk by chunk: the raw length in a header is no reason to trust it with that much memory.
     let mut raw = vec![0; header.chunk_size.bytes()];
+    let mut output = output()?;
     let mut done_bytes = 0;
     for chunk in frame.chunks() {
         let raw = &mut raw[..chunk.raw_len];

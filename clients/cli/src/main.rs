@@ -12,6 +12,7 @@ mod compress;
 mod decompress;
 mod demo;
 mod device;
+mod draft;
 mod error;
 mod histogram;
 mod input;

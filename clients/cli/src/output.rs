@@ -1,22 +1,15 @@
 //! Writing a file so that nobody ever sees half of it, or standard output.
 
-#[cfg(unix)]
-use std::fs::Permissions;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
-#[cfg(unix)]
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-#[cfg(unix)]
-use rustix::io::Errno;
-use tempfile::NamedTempFile;
-
+use crate::draft::{Draft, folder_of};
 use crate::error::CliError;
 use crate::input::is_stream;
 
 /// Where a command's bytes go. A file gets its name only in [`finish`](Output::finish); until then its bytes
-/// are in a temporary file beside it, which goes away with the `Output`.
+/// are in a draft, which goes away with the `Output`.
 #[derive(Debug)]
 pub(crate) struct Output {
     name: String,
@@ -26,7 +19,7 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Sink {
     Stdout,
-    File { temporary: NamedTempFile, target: PathBuf, overwrite: bool },
+    File { draft: Draft, target: PathBuf, overwrite: bool },
 }
 
 impl Output {
@@ -46,22 +39,20 @@ impl Output {
             return Ok(Self { name, sink: Sink::Stdout });
         }
         let target = target(path, input, overwrite)?;
-        let folder =
-            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = temporary_in(folder, &target).map_err(|source| match source.kind() {
+        let draft = Draft::of(&target).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => {
-                CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
+                CliError::NoFolder { name: name.clone(), folder: folder_of(&target).display().to_string() }
             }
             _ => CliError::Write { name: name.clone(), source },
         })?;
-        Ok(Self { name, sink: Sink::File { temporary, target, overwrite } })
+        Ok(Self { name, sink: Sink::File { draft, target, overwrite } })
     }
 
     /// Appends `bytes`.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         let written = match &mut self.sink {
             Sink::Stdout => io::stdout().write_all(bytes),
-            Sink::File { temporary, .. } => temporary.as_file_mut().write_all(bytes),
+            Sink::File { draft, .. } => draft.file().write_all(bytes),
         };
         written.map_err(|source| CliError::Write { name: self.name.clone(), source })
     }
@@ -71,11 +62,7 @@ impl Output {
         let name = self.name;
         let done = match self.sink {
             Sink::Stdout => io::stdout().flush(),
-            Sink::File { temporary, target, overwrite } => temporary.as_file().sync_all().and_then(|()| {
-                if overwrite { temporary.persist(target) } else { temporary.persist_noclobber(target) }
-                    .map(drop)
-                    .map_err(|failed| failed.error)
-            }),
+            Sink::File { draft, target, overwrite } => draft.keep(&target, overwrite),
         };
         done.map_err(|source| match source.kind() {
             // Somebody made it in the meantime.
@@ -130,59 +117,9 @@ fn has_file_name(path: &Path) -> bool {
     path.file_name().is_some() && !of_folder.is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
-/// An empty file in the folder that the output lies in, so that renaming it needs no copy. Who may not read the target that it takes
-/// the place of, if there is one, may not read it either.
-fn temporary_in(folder: &Path, target: &Path) -> io::Result<NamedTempFile> {
-    #[cfg(unix)]
-    let replaced = fs::metadata(target).ok();
-    #[cfg(not(unix))]
-    let _ = target;
-    // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
-    let temporary = tempfile::Builder::new().prefix(".mgcomp-").make_in(folder, |path| {
-        let mut options = File::options();
-        #[cfg(unix)]
-        if let Some(replaced) = &replaced {
-            options.mode(replaced.mode() & 0o700);
-        }
-        options.write(true).create_new(true).open(path)
-    })?;
-    #[cfg(unix)]
-    if let Some(replaced) = replaced {
-        let file = temporary.as_file();
-        // With a list of who may do what, the bits of the group say what all on it may at most.
-        let has_list = !matches!(
-            rustix::fs::getxattr(target, "system.posix_acl_access", &mut [0; 0][..]),
-            Err(Errno::NODATA | Errno::OPNOTSUPP)
-        );
-        let is_of_group = !has_list && std::os::unix::fs::fchown(file, None, Some(replaced.gid())).is_ok();
-        file.set_permissions(Permissions::from_mode(mode_of(replaced.mode(), is_of_group)))?;
-    }
-    Ok(temporary)
-}
-
-/// What may be done with a file that takes the place of another one. Where it is not of the same group, those of that group are among
-/// the others, and those of its own have nothing to do with it.
-#[cfg(unix)]
-fn mode_of(replaced: u32, is_of_group: bool) -> u32 {
-    match is_of_group {
-        true => replaced & 0o777,
-        false => replaced & 0o700 | replaced & replaced >> 3 & 0o007,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn nobody_may_more_than_before() {
-        for mode in [0o600, 0o640, 0o604, 0o666, 0o755] {
-            assert_eq!(mode_of(0o100_000 | mode, true), mode);
-        }
-        let of_another_group = [0o600, 0o640, 0o604, 0o644, 0o666, 0o657].map(|mode| mode_of(mode, false));
-        assert_eq!(of_another_group, [0o600, 0o600, 0o600, 0o604, 0o606, 0o605]);
-    }
 
     #[test]
     fn errors_do_not_name_the_temporary_file() {
@@ -242,21 +179,17 @@ mod tests {
         assert_eq!(names(folder.path()), ["out"]);
     }
 
-    #[cfg(unix)]
     #[test]
-    fn what_takes_the_place_of_a_file_is_open_to_no_others() {
+    fn what_is_overwritten_stays_until_all_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        for before in [0o600, 0o666] {
-            fs::write(&path, b"before").unwrap();
-            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
-            let output = Output::create(&path, Path::new("-"), true).unwrap();
-            let draft = names(folder.path()).into_iter().find(|name| name != "out").unwrap();
-            assert_eq!(mode(&folder.path().join(draft)) & !before, 0);
-            output.finish().unwrap();
-            assert_eq!((mode(&path), fs::read(&path).unwrap()), (before, Vec::new()));
-        }
+        fs::write(&path, b"old").unwrap();
+        let mut output = Output::create(&path, Path::new("-"), true).unwrap();
+        output.write(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        output.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["out"]);
     }
 
     #[test]

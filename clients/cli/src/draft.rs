@@ -1,0 +1,234 @@
+//! A file that is being written, and has its name only when it is whole.
+
+#[cfg(unix)]
+use std::fs::Permissions;
+use std::fs::{self, File};
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+#[cfg(unix)]
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+#[cfg(unix)]
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
+
+/// The attribute with the list of who may do what with a file.
+#[cfg(unix)]
+const LIST: &str = "system.posix_acl_access";
+
+/// What is written, in the folder where it is to lie, so that its name is all that it needs. It goes away when it is dropped.
+#[derive(Debug)]
+pub(crate) enum Draft {
+    /// It has no name, so that nothing is left of it however this process ends.
+    #[cfg(target_os = "linux")]
+    Nameless(File),
+    /// It has one that nobody has asked for, where the file system knows no others. It stays where this process is killed.
+    Named(NamedTempFile),
+}
+
+impl Draft {
+    /// An empty one of what is to be called `target`. Who may not read what it takes the place of, if anything is there, may not
+    /// read it either.
+    pub(crate) fn of(target: &Path) -> io::Result<Self> {
+        #[cfg(unix)]
+        let replaced = fs::metadata(target).ok();
+        #[cfg(unix)]
+        let mode = replaced.as_ref().map_or(0o666, |replaced| replaced.mode() & 0o700);
+        #[cfg(not(unix))]
+        let mode = 0;
+        let draft = Self::open(folder_of(target), mode)?;
+        #[cfg(unix)]
+        if let Some(replaced) = replaced {
+            draft.take_permissions(target, &replaced)?;
+        }
+        Ok(draft)
+    }
+
+    fn open(folder: &Path, mode: u32) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = nameless(folder, mode) {
+            return Ok(Self::Nameless(file));
+        }
+        // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
+        let named = named().make_in(folder, |path| {
+            let mut options = File::options();
+            #[cfg(unix)]
+            options.mode(mode);
+            #[cfg(not(unix))]
+            let _ = mode;
+            options.write(true).create_new(true).open(path)
+        })?;
+        Ok(Self::Named(named))
+    }
+
+    /// What is written to.
+    pub(crate) fn file(&self) -> &File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Nameless(file) => file,
+            Self::Named(named) => named.as_file(),
+        }
+    }
+
+    /// Gives it the name `target`, at once and with all that is in it; in place of what has it only if that is to be.
+    pub(crate) fn keep(self, target: &Path, overwrite: bool) -> io::Result<()> {
+        self.file().sync_all()?;
+        let path = match self {
+            #[cfg(target_os = "linux")]
+            Self::Nameless(file) if !overwrite => return link(&file, target),
+            // Names can be taken over by other names alone.
+            #[cfg(target_os = "linux")]
+            Self::Nameless(file) => {
+                named().make_in(folder_of(target), |path| link(&file, path))?.into_temp_path()
+            }
+            Self::Named(named) => named.into_temp_path(),
+        };
+        let kept = if overwrite { path.persist(target) } else { path.persist_noclobber(target) };
+        kept.map_err(|failed| failed.error)
+    }
+
+    /// Lets nobody do more with it than with the file whose place it takes.
+    #[cfg(unix)]
+    fn take_permissions(&self, target: &Path, replaced: &fs::Metadata) -> io::Result<()> {
+        let file = self.file();
+        // With a list of who may do what, the bits of the group say what all on it may at most.
+        let had_list = !matches!(
+            rustix::fs::getxattr(target, LIST, &mut [0; 0][..]),
+            Err(Errno::NODATA | Errno::OPNOTSUPP)
+        );
+        let is_of_group = !had_list && std::os::unix::fs::fchown(file, None, Some(replaced.gid())).is_ok();
+        file.set_permissions(Permissions::from_mode(mode_of(replaced.mode(), is_of_group)))
+    }
+}
+
+/// The folder that a file lies in.
+pub(crate) fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What makes up names for drafts.
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut named = tempfile::Builder::new();
+    named.prefix(".mgcomp-");
+    named
+}
+
+/// A file in `folder` that has no name and can get one; `None` where that is not possible, or nothing is.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path, mode: u32) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok()?);
+    fs::metadata(path_of_open(&file)).is_ok().then_some(file)
+}
+
+/// Gives a file without a name one that nothing has.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    rustix::fs::linkat(CWD, path_of_open(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+    Ok(())
+}
+
+/// Where the system shows this process what it has open.
+#[cfg(target_os = "linux")]
+fn path_of_open(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// What may be done with a file that takes the place of another one. Where it is not of the same group, those of that group are among
+/// the others, and those of its own have nothing to do with it.
+#[cfg(unix)]
+fn mode_of(replaced: u32, is_of_group: bool) -> u32 {
+    match is_of_group {
+        true => replaced & 0o777,
+        false => replaced & 0o700 | replaced & replaced >> 3 & 0o007,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_may_more_than_before() {
+        for mode in [0o600, 0o640, 0o604, 0o666, 0o755] {
+            assert_eq!(mode_of(0o100_000 | mode, true), mode);
+        }
+        let of_another_group = [0o600, 0o640, 0o604, 0o644, 0o666, 0o657].map(|mode| mode_of(mode, false));
+        assert_eq!(of_another_group, [0o600, 0o600, 0o600, 0o604, 0o606, 0o605]);
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// In both ways, of which the folder may have only one.
+    fn drafts(target: &Path, mode: u32) -> Vec<Draft> {
+        let folder = folder_of(target);
+        let named = named().make_in(folder, |path| File::options().write(true).create_new(true).open(path));
+        let mut drafts = vec![Draft::Named(named.unwrap())];
+        #[cfg(target_os = "linux")]
+        match nameless(folder, mode) {
+            Some(file) => drafts.push(Draft::Nameless(file)),
+            None => println!("SKIPPED: {} has no files without names", folder.display()),
+        }
+        drafts
+    }
+
+    #[test]
+    fn names_are_taken_over_only_where_that_is_to_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for (content, overwrite) in [("first", false), ("second", true), ("third", false)] {
+            for draft in drafts(&path, 0o600) {
+                let before = fs::read(&path).ok();
+                draft.file().write_all(content.as_bytes()).unwrap();
+                let kept = draft.keep(&path, overwrite).map_err(|error| error.kind());
+                let is_kept = overwrite || before.is_none();
+                assert_eq!(
+                    kept,
+                    if is_kept { Ok(()) } else { Err(io::ErrorKind::AlreadyExists) },
+                    "{content}"
+                );
+                let after = if is_kept { Some(content.as_bytes().to_vec()) } else { before };
+                assert_eq!(fs::read(&path).ok(), after);
+            }
+            assert_eq!(names(folder.path()), ["out"], "{content}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nothing_is_seen_of_it_until_it_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let draft = Draft::of(&folder.path().join("out")).unwrap();
+        match draft {
+            Draft::Nameless(_) => assert!(names(folder.path()).is_empty()),
+            Draft::Named(_) => println!("SKIPPED: {} has no files without names", folder.path().display()),
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_takes_the_place_of_a_file_is_open_to_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mode = |metadata: fs::Metadata| metadata.mode() & 0o777;
+        for before in [0o600, 0o666] {
+            fs::write(&path, b"before").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            let draft = Draft::of(&path).unwrap();
+            assert_eq!(mode(draft.file().metadata().unwrap()) & !before, 0);
+            draft.keep(&path, true).unwrap();
+            assert_eq!((mode(fs::metadata(&path).unwrap()), fs::read(&path).unwrap()), (before, Vec::new()));
+        }
+    }
+}
