@@ -97,7 +97,13 @@ impl Draft {
     #[cfg(unix)]
     fn take_permissions(&self, target: &Path, replaced: &fs::Metadata) -> io::Result<()> {
         let file = self.file();
-        // With a list of who may do what, the bits of the group say what all on it may at most.
+        // The folder may have given it a list, of which the bits of the group would say what all on it may at most.
+        let has_no_list =
+            matches!(rustix::fs::fremovexattr(file, LIST), Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP));
+        if !has_no_list {
+            return file.set_permissions(Permissions::from_mode(replaced.mode() & 0o700));
+        }
+        // The same of the bits of what it takes the place of.
         let had_list = !matches!(
             rustix::fs::getxattr(target, LIST, &mut [0; 0][..]),
             Err(Errno::NODATA | Errno::OPNOTSUPP)
@@ -230,5 +236,37 @@ mod tests {
             draft.keep(&path, true).unwrap();
             assert_eq!((mode(fs::metadata(&path).unwrap()), fs::read(&path).unwrap()), (before, Vec::new()));
         }
+    }
+
+    /// A list by which a user reads what the owner does: owner, that user, group, what all others on the list may at most, and
+    /// the rest.
+    #[cfg(target_os = "linux")]
+    fn list() -> Vec<u8> {
+        let entries: [(u16, u16, u32); 5] =
+            [(1, 7, u32::MAX), (2, 4, 65_534), (4, 4, u32::MAX), (16, 7, u32::MAX), (32, 0, u32::MAX)];
+        let bytes = |(tag, may, who): (u16, u16, u32)| {
+            [&tag.to_le_bytes()[..], &may.to_le_bytes(), &who.to_le_bytes()].concat()
+        };
+        [&2u32.to_le_bytes()[..], &entries.map(bytes).concat()].concat()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_list_of_the_folder_opens_nothing_that_was_not_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, b"before").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(folder.path(), "system.posix_acl_default", &list(), flags).is_err() {
+            println!("SKIPPED: {} has no lists of who may do what", folder.path().display());
+            return;
+        }
+        let has_list = |path: &Path| rustix::fs::getxattr(path, LIST, &mut [0; 0][..]).is_ok();
+        fs::write(folder.path().join("new"), b"").unwrap();
+        assert!(has_list(&folder.path().join("new")));
+        Draft::of(&path).unwrap().keep(&path, true).unwrap();
+        assert!(!has_list(&path));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     }
 }
