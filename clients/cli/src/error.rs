@@ -72,6 +72,10 @@ pub(crate) enum CliError {
     Profile { name: String, source: ProfileError },
     #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]
     Damaged { name: String, damaged: usize, chunks: usize, source: FrameError },
+    #[error(
+        "{name} cannot be checked without codebook {id:#018x}, which it only names: {unchecked} of {chunks} chunks need it"
+    )]
+    Unchecked { name: String, unchecked: usize, chunks: usize, id: u64 },
 }
 
 impl CliError {

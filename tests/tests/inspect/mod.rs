@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use mgcomp_codecs::frame::{self, ChunkSize, Frame, Options};
+use mgcomp_codecs::ibp::{FitOptions, Ibp, fit};
+use mgcomp_codecs::{Cpu, Element};
 use serde_json::Value;
 
 use crate::ZEROS_FRAME;
@@ -52,6 +55,7 @@ fn inspect_gives_the_same_as_json() {
         ("chunks", 1.into()),
         ("raw_chunks", 0.into()),
         ("damaged_chunks", 0.into()),
+        ("unchecked_chunks", 0.into()),
         ("error", Value::Null),
     ] {
         assert_eq!(json[key], value, "{key}");
@@ -101,6 +105,43 @@ fn inspect_tells_damage() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["damaged_chunks"], 1);
     assert!(json["error"].as_str().unwrap().contains("checksum"), "{json}");
+}
+
+/// A frame of three chunks that names its codebook and does not carry it.
+fn naming_frame() -> Vec<u8> {
+    let float = |i: u32| {
+        let [_, low, high, _] = i.wrapping_mul(2_654_435_761).to_le_bytes();
+        [low, high, 0x10 * (i % 10) as u8, 0x3f]
+    };
+    let raw: Vec<u8> = (0..2500).flat_map(float).collect();
+    let codebook = fit(&raw, 40, FitOptions::default()).unwrap();
+    let codec = Ibp::with(Cpu::active(), codebook).unwrap().naming();
+    let options = Options { chunk_size: ChunkSize::SMALL, checksum: true };
+    frame::encode(&codec, Element::F32, &raw, options).unwrap()
+}
+
+#[test]
+fn inspect_does_not_take_what_it_cannot_check_for_damage() {
+    let mut frame = naming_frame();
+    let parsed = Frame::parse(&frame).unwrap();
+    let needed = format!("codebook {:#018x}", parsed.codebook().unwrap().id());
+    assert!(parsed.chunks().all(|chunk| !chunk.is_raw()));
+    let bench = Workbench::with("frame", &frame);
+    let said = ["frame cannot be checked without ", &needed, "3 of 3 chunks need it"];
+    let text = stdout(&bench.fail(&["inspect", "frame", "--chunks"], &said));
+    assert!(
+        text.contains("not verified: 3 of 3 chunks cannot be checked") && text.contains(" unchecked\n"),
+        "{text}"
+    );
+    assert!(!text.contains("damage"), "{text}");
+    let json: Value =
+        serde_json::from_str(&stdout(&bench.fail(&["inspect", "frame", "--json"], &said))).unwrap();
+    assert_eq!((&json["damaged_chunks"], &json["unchecked_chunks"]), (&0.into(), &3.into()));
+    assert!(json["error"].as_str().unwrap().contains(&needed), "{json}");
+    // That it is cut is seen without.
+    frame.pop();
+    bench.write("frame", &frame);
+    bench.fail(&["inspect", "frame"], &["frame truncated"]);
 }
 
 #[test]

@@ -36,6 +36,8 @@ struct Content {
     coded_chunks: usize,
     raw_chunks: usize,
     damaged_chunks: usize,
+    /// Those that cannot be decoded without a codebook that is not there.
+    unchecked_chunks: usize,
     /// Index and stored bytes.
     smallest_chunk: Option<(usize, usize)>,
     /// Index and stored bytes.
@@ -87,7 +89,7 @@ impl Report {
     /// Adds the table, and what became of the chunks.
     pub(crate) fn add_scan(&mut self, frame: &Frame<'_>, scan: &mut Scan) {
         let header = frame.header();
-        self.error = scan.first_damage.as_ref().map(ToString::to_string);
+        self.error = scan.why_not_all();
         self.content = Some(Content {
             algorithm: header.algorithm.name(),
             element: header.element.name(),
@@ -101,6 +103,7 @@ impl Report {
             coded_chunks: scan.chunks - scan.raw,
             raw_chunks: scan.raw,
             damaged_chunks: scan.damaged,
+            unchecked_chunks: scan.unchecked,
             smallest_chunk: scan.smallest,
             largest_chunk: scan.largest,
             chunk_list: scan.list.take(),
@@ -196,9 +199,18 @@ impl Content {
             if self.checksum { "decode and match their checksums" } else { "decode (no checksums)" };
         let (raw_bytes, ratio) = (self.raw_bytes, self.ratio);
         line(text, format_args!("\nratio {ratio:.2}: {raw_bytes} raw bytes in {frame_bytes}"));
-        match self.damaged_chunks {
-            0 => line(text, format_args!("verified: all {} chunks {checked}", self.chunks)),
-            damaged => line(text, format_args!("damaged: {damaged} of {} chunks do not decode", self.chunks)),
+        let chunks = self.chunks;
+        match (self.damaged_chunks, self.unchecked_chunks) {
+            (0, 0) => line(text, format_args!("verified: all {chunks} chunks {checked}")),
+            (0, unchecked) => {
+                line(
+                    text,
+                    format_args!(
+                        "not verified: {unchecked} of {chunks} chunks cannot be checked without the codebook"
+                    ),
+                );
+            }
+            (damaged, _) => line(text, format_args!("damaged: {damaged} of {chunks} chunks do not decode")),
         }
     }
 }

@@ -21,6 +21,10 @@ pub(crate) struct Scan {
     pub(crate) damaged: usize,
     /// Why the first of them does not.
     pub(crate) first_damage: Option<FrameError>,
+    /// Chunks that only a codebook decodes which the frame does not carry.
+    pub(crate) unchecked: usize,
+    /// The identity of that codebook, if there are any.
+    pub(crate) missing_codebook: Option<u64>,
     /// Every chunk, if the list was asked for.
     pub(crate) list: Option<Vec<ChunkLine>>,
 }
@@ -43,6 +47,7 @@ pub(crate) enum State {
     Coded,
     Raw,
     Damaged,
+    Unchecked,
 }
 
 impl State {
@@ -51,6 +56,7 @@ impl State {
             Self::Coded => "coded",
             Self::Raw => "raw",
             Self::Damaged => "damaged",
+            Self::Unchecked => "unchecked",
         }
     }
 }
@@ -83,6 +89,11 @@ impl Scan {
         let state = match decoded {
             Ok(()) if chunk.is_raw() => State::Raw,
             Ok(()) => State::Coded,
+            Err(FrameError::CodebookMissing { id }) => {
+                self.unchecked += 1;
+                self.missing_codebook = Some(id);
+                State::Unchecked
+            }
             Err(error) => {
                 self.damaged += 1;
                 self.first_damage.get_or_insert(error);
@@ -101,12 +112,19 @@ impl Scan {
         }
     }
 
-    /// An error if a chunk of the frame `name` is damaged.
+    /// Why not all chunks decode, if they do not.
+    pub(crate) fn why_not_all(&self) -> Option<String> {
+        let missing = self.missing_codebook.map(|id| FrameError::CodebookMissing { id });
+        self.first_damage.as_ref().or(missing.as_ref()).map(ToString::to_string)
+    }
+
+    /// An error if a chunk of the frame `name` is damaged, or may be.
     pub(crate) fn into_verdict(self, name: String) -> Result<(), CliError> {
-        let Self { chunks, damaged, first_damage, .. } = self;
-        match first_damage {
-            Some(source) => Err(CliError::Damaged { name, damaged, chunks, source }),
-            None => Ok(()),
+        let Self { chunks, damaged, first_damage, unchecked, missing_codebook, .. } = self;
+        match (first_damage, missing_codebook) {
+            (Some(source), _) => Err(CliError::Damaged { name, damaged, chunks, source }),
+            (None, Some(id)) => Err(CliError::Unchecked { name, unchecked, chunks, id }),
+            (None, None) => Ok(()),
         }
     }
 }
