@@ -104,7 +104,7 @@ mod tests {
 
     /// What becomes much shorter.
     fn raw() -> Vec<u8> {
-        let of_block = |block: u32| if block % 2 == 0 { [0; 64] } else { [block as u8; 64] };
+        let of_block = |block: u32| if block.is_multiple_of(2) { [0; 64] } else { [block as u8; 64] };
         (0..4096).flat_map(of_block).collect()
     }
 

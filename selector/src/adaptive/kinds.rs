@@ -175,11 +175,11 @@ impl Kinds {
             return (Turn::Back, at);
         }
         let mut new = Kind { fractions: [None; 16], seen: AlgorithmSet::from_bits(0), bytes: 0.0 };
-        if let (Some(last), Some(&(first, fraction))) = (self.kinds.get(self.last), seen.first()) {
-            if let Some(from) = last.of(first) {
-                let change = Change { from, to: fraction };
-                new.fractions = last.fractions.map(|known| known.map(|known| change.applied_to(known)));
-            }
+        if let (Some(last), Some(&(first, fraction))) = (self.kinds.get(self.last), seen.first())
+            && let Some(from) = last.of(first)
+        {
+            let change = Change { from, to: fraction };
+            new.fractions = last.fractions.map(|known| known.map(|known| change.applied_to(known)));
         }
         if self.kinds.len() < MOST {
             self.kinds.push(new);

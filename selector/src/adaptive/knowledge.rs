@@ -141,10 +141,10 @@ impl Knowledge {
         let turn = self.kinds.learn(seen, bytes, tolerance);
         if turn == Turn::Back {
             for algorithm in Algorithm::ALL {
-                if seen.iter().all(|(one, _)| *one != algorithm) {
-                    if let Some(fraction) = self.kinds.recall(algorithm) {
-                        self.set_fraction(algorithm, fraction);
-                    }
+                if seen.iter().all(|(one, _)| *one != algorithm)
+                    && let Some(fraction) = self.kinds.recall(algorithm)
+                {
+                    self.set_fraction(algorithm, fraction);
                 }
             }
         }

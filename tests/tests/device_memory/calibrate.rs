@@ -85,7 +85,7 @@ fn calls_that_fail_leave_nothing() {
             match (measured, failed) {
                 (Ok(_), None) => break,
                 (Err(CalibrateError::Device(_)), Some(_)) => {}
-                (Ok(_), Some(call)) => assert!(is_release(&call), "{call} {at}"),
+                (Ok(_), Some(call)) => assert!(is_done_without(&call), "{call} {at}"),
                 (Err(error), failed) => panic!("{error} {failed:?} {at}"),
             }
             at += at / 8 + 1;
@@ -93,7 +93,7 @@ fn calls_that_fail_leave_nothing() {
     });
 }
 
-/// What gives something back is not told of its failures.
-fn is_release(call: &str) -> bool {
-    ["Free", "Destroy", "Unload", "PopCurrent"].iter().any(|release| call.contains(release))
+/// Who gives something back does not hear of failures, and who cannot have other rules for recordings goes by those that there are.
+fn is_done_without(call: &str) -> bool {
+    ["Free", "Destroy", "Unload", "PopCurrent", "ThreadExchange"].iter().any(|one| call.contains(one))
 }
