@@ -69,7 +69,7 @@ fn a_file_that_is_replaced_passes_its_group_on() {
     table.save(&path).unwrap();
     let own = fs::metadata(&path).unwrap().gid();
     // Any group is possible for root, for others one that they are in.
-    let groups = rustix::process::getgroups().unwrap().into_iter().map(|group| group.as_raw());
+    let groups = rustix::process::getgroups().unwrap().into_iter().map(rustix::fs::Gid::as_raw);
     let mut others = groups.chain([4711]).filter(|&group| group != own);
     let Some(group) = others.find(|&group| chown(&path, None, Some(group)).is_ok()) else {
         println!("SKIPPED: files can be of one group only");
