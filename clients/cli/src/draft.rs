@@ -25,7 +25,7 @@ const LIST: &str = "system.posix_acl_access";
 /// What is written, in the folder where it is to lie, so that its name is all that it needs. It goes away when it is dropped.
 #[derive(Debug)]
 pub(crate) enum Draft {
-    /// It has no name, so that nothing is left of it however this process ends.
+    /// It has no name, so that nothing is left of it however this process ends before it gets one.
     #[cfg(target_os = "linux")]
     Nameless(File),
     /// It has one that nobody has asked for, where the file system knows no others. It stays where this process is killed.

@@ -44,6 +44,8 @@ impl Workbench {
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         // What was measured on this machine, or not, changes what a policy does.
         command.env("MGCOMP_CACHE", "");
+        // Nor is anything switched off, or steered by a daemon that runs here.
+        command.env_remove("MGCOMP").env("MGCOMP_SOCKET", "");
         command
     }
 

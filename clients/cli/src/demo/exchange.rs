@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_selector::{Fixed, Lambda, PolicySpec, Steering};
 use mgcomp_transport::calibrate;
+use mgcomp_transport::control;
 use mgcomp_transport::executor::shared_codec_threads;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::memory::HostBuffer;
@@ -39,6 +40,8 @@ pub(super) struct Exchange {
 pub(super) struct RankReport {
     /// Time of all rounds, comparing not counted, in nanoseconds.
     pub(super) elapsed_ns: u64,
+    /// Whether compression was switched off at its end, whatever the policy says.
+    pub(super) is_off: bool,
     /// Whether all that arrived was right.
     pub(super) equal: bool,
     /// What the rank sent, by algorithm.
@@ -100,6 +103,7 @@ impl Exchange {
         }
         Ok(RankReport {
             elapsed_ns: elapsed.as_nanos() as u64,
+            is_off: control::is_off(),
             equal,
             sent: sent(&node),
             decisions: decisions(&node),

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_selector::PolicySpec;
-use mgcomp_transport::control;
 use mgcomp_transport::link::Shaping;
 
 use super::dataset::Dataset;
@@ -72,7 +71,7 @@ pub(super) fn measure(
 ) -> Result<Row, DemoError> {
     let rounds = rounds(dataset, shaping);
     let (mut raw_ms, mut compressed_ms) = (Vec::new(), Vec::new());
-    let (mut equal, mut algorithms) = (true, BTreeMap::<String, Carried>::new());
+    let (mut equal, mut is_off, mut algorithms) = (true, false, BTreeMap::<String, Carried>::new());
     let mut decisions = Vec::new();
     for _ in 0..REPEATS {
         let raw = ranks.exchange(index, None, rounds)?;
@@ -80,6 +79,8 @@ pub(super) fn measure(
         raw_ms.push(millis(&raw, rounds));
         compressed_ms.push(millis(&compressed, rounds));
         decisions = compressed.first().map(|report| report.decisions.clone()).unwrap_or_default();
+        // They may belong to another job than this process.
+        is_off = compressed.iter().any(|report| report.is_off);
         equal &= raw.iter().chain(&compressed).all(|report| report.equal);
         for sent in compressed.iter().flat_map(|report| &report.sent) {
             let carried = algorithms.entry(sent.algorithm.clone()).or_default();
@@ -91,7 +92,7 @@ pub(super) fn measure(
     let sum = |field: fn(&Carried) -> u64| algorithms.values().map(field).sum::<u64>() as f64;
     Ok(Row {
         dataset: dataset.name.clone(),
-        mode: if control::is_off() { OFF.to_owned() } else { policy.to_string() },
+        mode: if is_off { OFF.to_owned() } else { policy.to_string() },
         bytes: dataset.bytes.len() as u64,
         raw_ms: median(raw_ms),
         compressed_ms: median(compressed_ms),
