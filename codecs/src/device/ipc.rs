@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUevent_flags, CUipcEventHandle, CUipcMemHandle};
 
 use super::driver::call;
+use super::guest::relax;
 use super::{Buffer, Device, DeviceError, Event, Region, Shared};
 
 /// Bytes of a handle.
@@ -126,6 +127,7 @@ impl Imported {
 
 impl Drop for Imported {
     fn drop(&mut self) {
+        let _relaxed = relax(self.shared.context.driver);
         self.shared.context.release(|driver| {
             // SAFETY: the driver gave this address, and nobody else closes it.
             unsafe { (driver.cuIpcCloseMemHandle)(self.address) };

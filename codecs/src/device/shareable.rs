@@ -14,6 +14,7 @@ use cudarc::driver::sys::{
 };
 
 use super::driver::{Driver, call};
+use super::guest::relax;
 use super::{Device, DeviceError, Region, Shared};
 
 const FILE: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -196,6 +197,7 @@ impl Drop for Mapping {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        let _relaxed = relax(self.shared.context.driver);
         self.shared.context.release(|driver| {
             // SAFETY: the driver gave the handle, and nobody else gives it back.
             unsafe { (driver.cuMemRelease)(self.handle) };

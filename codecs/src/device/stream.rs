@@ -5,8 +5,6 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use cudarc::driver::sys::{CUstream, CUstream_flags};
 
@@ -19,11 +17,6 @@ use super::{DeviceError, Region, Shared, Word};
 const LEGACY: usize = 1;
 /// `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
-
-/// The `CUresult` of one who uses the legacy default stream while a stream records that waits for it.
-const CAPTURE_IMPLICIT: u32 = 906;
-/// Until that is tried once more.
-const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// How many streams were made here.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -164,6 +157,18 @@ impl Stream {
         unsafe { call!(entered.driver, cuMemcpyAsync(to.address(), from.address(), len, self.handle)) }
     }
 
+    /// Where this is the legacy default stream, another one to copy from or to memory of the host on, in the order of its work. Relaxed rules
+    /// do not help there: where a stream begins to record that waits for this one, the wait for a copy is refused, and the copy goes
+    /// on. This way it is refused before there is one.
+    fn own_for_copies(&self) -> Result<Option<Self>, DeviceError> {
+        if !matches!(self.handle.addr(), 0 | LEGACY) {
+            return Ok(None);
+        }
+        let own = Self::create(&self.shared)?;
+        own.follow(self)?;
+        Ok(Some(own))
+    }
+
     /// Copies `bytes` to the front of `to`, and waits for that, by [relaxed](super::Device::relaxed) rules.
     ///
     /// # Errors
@@ -171,6 +176,9 @@ impl Stream {
     pub fn upload(&self, bytes: &[u8], to: Region<'_>) -> Result<(), DeviceError> {
         to.check_len("the destination of an upload", bytes.len() as u64)?;
         let _relaxed = relax(self.shared.context.driver);
+        if let Some(own) = self.own_for_copies()? {
+            return own.upload(bytes, to);
+        }
         let entered = self.shared.context.enter()?;
         let from = bytes.as_ptr().cast();
         // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for. By relaxed rules that fails only with the
@@ -179,7 +187,8 @@ impl Stream {
         let copied = unsafe {
             call!(entered.driver, cuMemcpyHtoDAsync_v2(to.address(), from, bytes.len(), self.handle))
         };
-        self.end_of_copy(&entered, copied)
+        // Also after an error: nothing may still use `bytes`.
+        copied.and(self.wait_in(&entered))
     }
 
     /// Copies the front of `from` to `bytes`, and waits for that, by [relaxed](super::Device::relaxed) rules: all work enqueued
@@ -190,27 +199,16 @@ impl Stream {
     pub fn download(&self, from: Region<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         from.check_len("the source of a download", bytes.len() as u64)?;
         let _relaxed = relax(self.shared.context.driver);
+        if let Some(own) = self.own_for_copies()? {
+            return own.download(from, bytes);
+        }
         let entered = self.shared.context.enter()?;
         let to = bytes.as_mut_ptr().cast();
         // SAFETY: as for `upload`.
         let copied = unsafe {
             call!(entered.driver, cuMemcpyDtoHAsync_v2(to, from.address(), bytes.len(), self.handle))
         };
-        self.end_of_copy(&entered, copied)
-    }
-
-    /// Waits for a copy from or to memory of the host, also after an error: nothing may still use that memory.
-    fn end_of_copy(&self, entered: &Entered<'_>, copied: Result<(), DeviceError>) -> Result<(), DeviceError> {
-        loop {
-            let ended = self.wait_in(entered);
-            // This is the default stream, and one that waits for it records. It has begun after the copy was taken, or that
-            // would have been refused: so another thread records, and will end.
-            let is_refused = matches!(ended, Err(DeviceError::Driver { code: CAPTURE_IMPLICIT, .. }));
-            if copied.is_err() || !is_refused {
-                return copied.and(ended);
-            }
-            thread::sleep(A_MOMENT);
-        }
+        copied.and(self.wait_in(&entered))
     }
 
     /// What `word` holds when all work enqueued before has ended, which is waited for.
