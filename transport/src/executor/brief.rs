@@ -11,7 +11,7 @@ use mgcomp_selector::SampleSize;
 
 use super::Work;
 
-/// Raw bytes that are copied for a link at once, at least.
+/// Raw bytes that are copied at once, at least: to wake a thread for these takes longer.
 const COPY_BYTES: u64 = 256 << 10;
 /// Codecs work on up to this many bytes at once, however fast they are.
 const SHORT_BYTES: u64 = 16 << 10;
@@ -40,8 +40,6 @@ pub(super) struct Paces {
     /// Codecs work on no more bytes at once, nor longer.
     most_bytes: u64,
     most: Duration,
-    /// No more raw bytes are copied at once.
-    most_raw_bytes: u64,
     /// Estimators look at no more bytes at once.
     sample_bytes: u64,
     /// By algorithm: nanoseconds per raw byte of encoding and of decoding, as bits; 0 if it has not worked yet.
@@ -65,9 +63,8 @@ impl Paces {
             For::Link { cores } if cores < SPARE => (LONGEST_BYTES, true),
             For::Link { .. } => (LONG_BYTES[usize::from(threads > 1)], false),
         };
-        let most_raw_bytes = if whom == For::Copies { most_bytes } else { COPY_BYTES.max(most_bytes) };
         let (most, sample_bytes) = (MOST[usize::from(is_crowded)], SAMPLE_BYTES[usize::from(is_crowded)]);
-        Self { most_bytes, most, most_raw_bytes, sample_bytes, ns_per_byte: Default::default() }
+        Self { most_bytes, most, sample_bytes, ns_per_byte: Default::default() }
     }
 
     /// Whether work is to be done at once.
@@ -89,7 +86,7 @@ impl Paces {
             }
             Work::Encode { algorithm: Algorithm::None, source: raw, .. }
             | Work::Decode { algorithm: Algorithm::None, destination: raw, .. } => {
-                raw.capacity() <= self.most_raw_bytes
+                raw.capacity() <= COPY_BYTES.max(self.most_bytes)
             }
             // It takes milliseconds, as a rule.
             Work::Encode { algorithm: Algorithm::Deflate, .. }
@@ -219,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn copies_leave_raw_bytes_to_threads_too() {
-        for (whom, most) in [(ROOMY, 256), (CROWDED, 1024), (For::Copies, 16)] {
+    fn raw_bytes_are_copied_at_once_up_to_a_length() {
+        for (whom, most) in [(ROOMY, 256), (CROWDED, 1024), (For::Copies, 256)] {
             let paces = Paces::new(whom, 2);
             for work in [encode, decode] {
                 assert!(paces.is_brief(&work(Algorithm::None, most * KIB)), "{whom:?}");
