@@ -11,7 +11,7 @@ use super::pipe::{Memory, Pipe, Segment};
 use super::watch::{Shown, Watch, Watched};
 use super::{CopyPath, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport};
 use crate::calibrate;
-use crate::control::{self, Made};
+use crate::control::{self, Made, is_switched_off};
 use crate::cuda::probe::{Probe, Question};
 use crate::cuda::stopwatch::Stopwatch;
 use crate::memory::{DeviceSlice, Relaxed};
@@ -48,12 +48,14 @@ impl PeerCopier {
     /// A copier of bytes in the memory of `from` to that of `to`: devices, contexts of one device, or the same twice.
     ///
     /// # Errors
-    /// [`DeviceError::NoKernels`] for a policy of an algorithm that does not run on devices, and whatever the driver says. Kernels
-    /// that a device cannot have are done without.
+    /// [`DeviceError::NoKernels`] for a policy of an algorithm that does not run on devices, unless all is switched off, and whatever the
+    /// driver says. Kernels that a device cannot have are done without.
     pub fn new(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
         match config.policy {
             PolicySpec::Fixed(fixed)
-                if fixed != Fixed::BYPASS && KernelSource::of(fixed.algorithm()).is_none() =>
+                if fixed != Fixed::BYPASS
+                    && KernelSource::of(fixed.algorithm()).is_none()
+                    && !is_switched_off() =>
             {
                 Err(DeviceError::NoKernels(fixed.algorithm()))
             }
