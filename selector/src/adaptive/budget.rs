@@ -187,6 +187,11 @@ impl Budget {
         self.glances.min(self.glance_at_once)
     }
 
+    /// What can be saved up for one from transfers like the last.
+    pub(super) fn reachable_glance(&self) -> f64 {
+        self.glance_at_once * (MOST_SAVED_TRANSFERS - 1.0) / MOST_SAVED_TRANSFERS
+    }
+
     /// Pays for a glance.
     pub(super) const fn spend_glance(&mut self, cost: f64) {
         self.glances -= cost;

@@ -11,12 +11,12 @@ pub struct AdaptiveConfig {
     /// all together take twice that share of all time at most. Default 0.005.
     pub sampling_share: f64,
     /// The share that is left once samples keep confirming what was chosen; that is there while what was borrowed is paid
-    /// back; and that estimators have which take longer than the others together. Default 0.001.
+    /// back; that estimators have which take longer than the others together; and that glances have where a stream goes raw. Default 0.001.
     pub quiet_share: f64,
     /// How far the achieved size may be from the predicted one before a stream is sampled again at once, and codec times
     /// three times in a row: as a part of the transfer's predicted time. Default 0.1.
     pub drift: f64,
-    /// What a codec must promise to save of the raw transfer's cost, as a part of it. Default 0.01.
+    /// What a codec must promise to save of the raw transfer's cost, as a part of it, unless a λ decides. Default 0.01.
     pub least_gain: f64,
     /// Minimise the penalty with this λ instead of the completion time.
     pub lambda: Option<Lambda>,

@@ -26,6 +26,8 @@ const SURE: f64 = 0.25;
 const CLEARLY_LESS: f64 = 0.75;
 /// Where kinds change less often than that, each time is news.
 const SELDOM: f64 = 1.0 / 64.0;
+/// Bytes, or squares of them, that are as good as none: numbers that go on shrinking become slow.
+const NOTHING: f64 = 1e-6;
 /// What is left of the data is as good as nothing.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
@@ -115,11 +117,14 @@ impl Kinds {
             let (before, now, bytes) = (before - mean, now - mean, bytes.min(self.last_bytes));
             self.away += bytes * before * before - self.away * LONG_RUN;
             self.still += bytes * before * now - self.still * LONG_RUN;
+            if self.away < NOTHING {
+                (self.away, self.still) = (0.0, 0.0);
+            }
         }
         let (turn, at) = self.place(seen, tolerance);
         self.turns += (f64::from(turn != Turn::Same) - self.turns) * LONG_RUN;
         for kind in &mut self.kinds {
-            kind.bytes *= 1.0 - LONG_RUN;
+            kind.bytes = if kind.bytes < NOTHING { 0.0 } else { kind.bytes * (1.0 - LONG_RUN) };
         }
         let kind = &mut self.kinds[at];
         kind.bytes += bytes;

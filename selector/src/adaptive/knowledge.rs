@@ -141,7 +141,11 @@ impl Knowledge {
         let turn = self.kinds.learn(seen, bytes, tolerance);
         if turn == Turn::Back {
             for algorithm in Algorithm::ALL {
-                if seen.iter().all(|(one, _)| *one != algorithm)
+                // What is short beside all that is known may be an exception.
+                let data = self.live[usize::from(algorithm.number())].data;
+                let says_much = data.is_some_and(|data| bytes >= EXCEPTION * data.evidence_bytes);
+                if says_much
+                    && seen.iter().all(|(one, _)| *one != algorithm)
                     && let Some(fraction) = self.kinds.recall(algorithm)
                 {
                     self.set_fraction(algorithm, fraction);
@@ -156,12 +160,16 @@ impl Knowledge {
         self.kinds.telling()
     }
 
-    /// The same for a transfer that was looked at: what it becomes is what was seen of it, whatever others become.
-    pub(super) fn of_this_one(&self) -> Self {
-        let settled = self.live.map(|entry| Entry {
-            data: entry.data.map(|data| Data { expected: data.latest, ..data }),
-            ..entry
-        });
+    /// The same for a transfer that was looked at, whatever others become: what was `seen` of it, and in other forms what the last ones
+    /// were moved to by that; where it `is_raw` else, nothing was moved.
+    pub(super) fn of_this_one(&self, seen: impl Fn(Algorithm) -> Option<f64>, is_raw: bool) -> Self {
+        let mut settled = self.live;
+        for algorithm in Algorithm::ALL {
+            if let Some(data) = &mut settled[usize::from(algorithm.number())].data {
+                let unseen = if is_raw { data.expected } else { data.latest };
+                data.expected = seen(algorithm).unwrap_or(unseen);
+            }
+        }
         Self { kinds: Kinds::default(), settled, ..*self }
     }
 

@@ -25,7 +25,7 @@
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for, and has
 //!   another account besides, 0.1 % at first. What takes far longer, as DEFLATE does, has that one alone, and to itself where it may be worth
 //!   it; it is not looked at while it is in use.
-//! * **Kinds of data**: of a stream the last four are remembered, with what they become in each form. A transfer that is of a known one
+//! * **Kinds of data**: of a stream up to four are remembered, with what they become in each form. A transfer that is of a known one
 //!   tells of all forms. Whether the next one is of the same kind again, and where transfers of several kinds follow each other by chance,
 //!   what they become on average, is told by how much of a distance from the average was there again with the next transfer until now
 //!   (`kinds.rs`). Then a transfer of another kind is no surprise, and what is seen of one in a sample decides on that one alone.

@@ -78,24 +78,32 @@ impl Looks {
         AlgorithmSet::from_bits(self.cheap(algorithms).bits() & !self.slow.bits())
     }
 
-    /// The quickest of each of these sets, as far as they are `among` others.
-    pub(super) fn quickest_of_each(
+    /// What a glance looks with, at how many bytes, and what that takes, in nanoseconds: of each of the sets `telling` what is quickest,
+    /// or where there is none, one of those that are wanted, each in its turn. As much of that as could ever be paid.
+    pub(super) fn glance(
         &self,
-        sets: impl Iterator<Item = AlgorithmSet>,
-        among: AlgorithmSet,
-    ) -> AlgorithmSet {
-        let quickest = |set: AlgorithmSet| {
-            let both = AlgorithmSet::from_bits(set.bits() & among.bits());
-            self.among(self.cheap(both)).next().map(|(algorithm, _)| algorithm)
-        };
-        sets.filter_map(quickest).collect()
-    }
-
-    /// One of those whose estimators are quick, each in its turn.
-    pub(super) fn one_in_turn(&self, algorithms: AlgorithmSet, turn: usize) -> AlgorithmSet {
-        let quick = self.quick(algorithms);
-        let count = self.among(quick).count().max(1);
-        self.among(quick).nth(turn % count).into_iter().map(|(algorithm, _)| algorithm).collect()
+        wanted: &Wanted,
+        telling: impl Iterator<Item = AlgorithmSet>,
+        turn: usize,
+        most_ns: f64,
+    ) -> (AlgorithmSet, u64, f64) {
+        let bytes = wanted.bytes_within(GLANCE_BYTES);
+        let ns = |times: EstimateTimes| times.ns(bytes) * wanted.factor;
+        let payable = || self.among(self.quick(wanted.algorithms)).filter(|(_, times)| ns(*times) <= most_ns);
+        let quickest = |set: AlgorithmSet| payable().find(|(algorithm, _)| set.contains(*algorithm));
+        let (mut set, mut spent_ns) = (0, 0.0);
+        for (algorithm, times) in telling.filter_map(quickest) {
+            let is_new = set & 1 << algorithm.number() == 0;
+            if is_new && spent_ns + ns(times) <= most_ns {
+                (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns(times));
+            }
+        }
+        if set == 0
+            && let Some((algorithm, times)) = payable().nth(turn % payable().count().max(1))
+        {
+            (set, spent_ns) = (1 << algorithm.number(), ns(times));
+        }
+        (AlgorithmSet::from_bits(set), bytes, spent_ns)
     }
 
     /// `algorithms`, but not `one` if that is dear.
@@ -109,12 +117,6 @@ impl Looks {
         let (cheap, quick) = (self.cheap(wanted.algorithms), self.quick(wanted.algorithms));
         let waited_for = if quick.bits() == 0 { cheap } else { quick };
         self.among(waited_for).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
-    }
-
-    /// How many bytes a glance looks at, and what that takes, in nanoseconds.
-    pub(super) fn glance(&self, wanted: &Wanted) -> (u64, f64) {
-        let bytes = wanted.bytes_within(GLANCE_BYTES);
-        (bytes, self.among(wanted.algorithms).map(|(_, times)| times.ns(bytes) * wanted.factor).sum())
     }
 
     /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is
@@ -217,6 +219,29 @@ mod tests {
 
     fn set(algorithms: &[Algorithm]) -> AlgorithmSet {
         algorithms.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_glance_is_what_tells_most_quickly_as_far_as_that_can_ever_be_paid() {
+        use Algorithm::{Ibp, Xp, Zvc};
+        let looks = looks();
+        let glance = |telling: &[&[Algorithm]], turn, most_ns| {
+            let (algorithms, bytes, ns) =
+                looks.glance(&wanted(1 << 20), telling.iter().map(|one| set(one)), turn, most_ns);
+            assert_eq!(bytes, 16384);
+            (algorithms, ns)
+        };
+        let (zvc, xp) = (100.0 + 16384.0, 500.0 + 2.0 * 16384.0);
+        assert_eq!(glance(&[&[Xp, Zvc], &[Xp]], 0, 1e6), (set(&[Zvc, Xp]), zvc + xp));
+        assert_eq!(glance(&[&[Xp, Zvc], &[Xp]], 0, 40e3), (set(&[Zvc]), zvc));
+        assert_eq!(glance(&[&[Xp, Zvc], &[Zvc]], 0, 1e6), (set(&[Zvc]), zvc));
+        // Where nothing tells that could be paid, each has its turn; what is dear has none.
+        assert_eq!(
+            [0, 1, 2].map(|turn| glance(&[&[Ibp]], turn, 1e6).0),
+            [[Zvc], [Xp], [Zvc]].map(|one| set(&one))
+        );
+        assert_eq!([0, 1].map(|turn| glance(&[&[Xp]], turn, 20e3)), [(set(&[Zvc]), zvc); 2]);
+        assert_eq!(glance(&[], 0, 10e3), (set(&[]), 0.0));
     }
 
     #[test]

@@ -83,16 +83,19 @@ impl Stream {
     fn glance(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
         let affordable_ns = self.budget.affordable_glance().min(common.joint_ns);
         if affordable_ns < self.glance_ns {
+            self.glance_ns *= PATIENCE;
             return None;
         }
-        let telling = self.looks.quickest_of_each(self.knowledge.telling_kinds(), choice.promising);
-        let algorithms = match telling.bits() {
-            0 => self.looks.one_in_turn(choice.promising, self.glances),
-            _ => telling,
-        };
+        let algorithms = choice.promising;
         let wanted = Wanted { algorithms, raw_bytes: facts.raw_bytes, factor: common.estimate_factor };
-        let (bytes, ns) = self.looks.glance(&wanted);
-        if algorithms.bits() == 0 || affordable_ns < ns {
+        let (telling, most_ns) = (self.knowledge.telling_kinds(), self.budget.reachable_glance());
+        let (algorithms, bytes, ns) = self.looks.glance(&wanted, telling, self.glances, most_ns);
+        if algorithms.bits() == 0 {
+            // Where nothing is quick enough, longer transfers may be what it waits for.
+            self.glance_ns = 2.0 * affordable_ns.max(1.0);
+            return None;
+        }
+        if affordable_ns < ns {
             self.glance_ns = ns;
             return None;
         }

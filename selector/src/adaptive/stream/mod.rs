@@ -193,7 +193,9 @@ impl Stream {
     /// the peer still has the same codecs.
     pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
         if self.knowledge.comes_by_chance() && self.seen.iter().next().is_some() {
-            let (allowed, knowledge) = ((facts.element, facts.allowed), self.knowledge.of_this_one());
+            let is_raw = self.before == Some(Algorithm::None);
+            let knowledge = self.knowledge.of_this_one(|algorithm| self.seen.of(algorithm), is_raw);
+            let allowed = (facts.element, facts.allowed);
             return scene(common, allowed, goal, &knowledge, &self.framing).choose(facts.raw_bytes).0;
         }
         match self.settings[place(goal)] {
@@ -312,7 +314,9 @@ impl Stream {
     pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice) {
         // Until all sizes are known that are quickly looked at, the others are to be found out soon.
         let urgent = self.urgent;
-        self.urgent &= self.looks.quick(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES;
+        // A glance has not seen what there is to find out.
+        self.urgent &=
+            self.glanced || self.looks.quick(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES;
         if !self.urgent {
             self.budget.is_founded();
         }
