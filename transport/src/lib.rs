@@ -53,7 +53,7 @@ pub mod payload;
 pub mod peer_copy;
 mod pool;
 pub mod region;
-mod regular;
+pub mod regular;
 pub mod session;
 pub mod simulated;
 pub mod table;

@@ -1,7 +1,7 @@
 //! Regular files, and nothing else that has a path.
 
 #[cfg(unix)]
-pub(crate) mod permissions;
+pub mod permissions;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -52,13 +52,16 @@ fn target(path: &Path) -> Result<PathBuf, PlotError> {
 }
 
 /// Whether a file may be called so. What ends as `new/` or `new/.` does would be a folder.
-fn has_file_name(path: &Path) -> bool {
+#[must_use]
+pub fn has_file_name(path: &Path) -> bool {
     let text = path.as_os_str().as_encoded_bytes();
     let of_folder = text.strip_suffix(b".").unwrap_or(text).last();
     path.file_name().is_some() && !of_folder.is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that a file lies in.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

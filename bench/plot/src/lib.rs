@@ -22,7 +22,7 @@ use axis::{Axis, Frame};
 pub use bars::Bars;
 pub use canvas::Canvas;
 use canvas::{Anchor, Point, Stroke};
-pub use file::{check_place, write_file};
+pub use file::{check_place, folder_of, has_file_name, write_file};
 pub use lines::{Lines, Scale, Series, Style};
 use look::Look;
 

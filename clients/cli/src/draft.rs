@@ -1,26 +1,21 @@
 //! A file that is being written, and has its name only when it is whole.
 
-#[cfg(unix)]
-use std::fs::Permissions;
 use std::fs::{self, File};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 #[cfg(unix)]
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
 
+use mgcomp_plot::folder_of;
+#[cfg(unix)]
+use mgcomp_transport::regular::permissions::Replaced;
 #[cfg(target_os = "linux")]
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-#[cfg(unix)]
-use rustix::io::Errno;
 use tempfile::NamedTempFile;
-
-/// The attribute with the list of who may do what with a file.
-#[cfg(unix)]
-const LIST: &str = "system.posix_acl_access";
 
 /// What is written, in the folder where it is to lie, so that its name is all that it needs. It goes away when it is dropped.
 #[derive(Debug)]
@@ -37,15 +32,15 @@ impl Draft {
     /// read it either.
     pub(crate) fn of(target: &Path) -> io::Result<Self> {
         #[cfg(unix)]
-        let replaced = fs::metadata(target).ok();
+        let replaced = Replaced::at(target)?;
         #[cfg(unix)]
-        let mode = replaced.as_ref().map_or(0o666, |replaced| replaced.mode() & 0o700);
+        let mode = replaced.map_or(0o666, |replaced| replaced.of_draft().mode());
         #[cfg(not(unix))]
         let mode = 0;
         let draft = Self::open(folder_of(target), mode)?;
         #[cfg(unix)]
         if let Some(replaced) = replaced {
-            draft.take_permissions(target, &replaced)?;
+            replaced.pass_on(draft.file())?;
         }
         Ok(draft)
     }
@@ -92,30 +87,6 @@ impl Draft {
         let kept = if overwrite { path.persist(target) } else { path.persist_noclobber(target) };
         kept.map_err(|failed| failed.error)
     }
-
-    /// Lets nobody do more with it than with the file whose place it takes.
-    #[cfg(unix)]
-    fn take_permissions(&self, target: &Path, replaced: &fs::Metadata) -> io::Result<()> {
-        let file = self.file();
-        // The folder may have given it a list, of which the bits of the group would say what all on it may at most.
-        let has_no_list =
-            matches!(rustix::fs::fremovexattr(file, LIST), Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP));
-        if !has_no_list {
-            return file.set_permissions(Permissions::from_mode(replaced.mode() & 0o700));
-        }
-        // The same of the bits of what it takes the place of.
-        let had_list = !matches!(
-            rustix::fs::getxattr(target, LIST, &mut [0; 0][..]),
-            Err(Errno::NODATA | Errno::OPNOTSUPP)
-        );
-        let is_of_group = !had_list && std::os::unix::fs::fchown(file, None, Some(replaced.gid())).is_ok();
-        file.set_permissions(Permissions::from_mode(mode_of(replaced.mode(), is_of_group)))
-    }
-}
-
-/// The folder that a file lies in.
-pub(crate) fn folder_of(target: &Path) -> &Path {
-    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What makes up names for drafts.
@@ -146,31 +117,15 @@ fn path_of_open(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// What may be done with a file that takes the place of another one. Where it is not of the same group, those of that group are among
-/// the others, and those of its own have nothing to do with it.
-#[cfg(unix)]
-fn mode_of(replaced: u32, is_of_group: bool) -> u32 {
-    match is_of_group {
-        true => replaced & 0o777,
-        false => replaced & 0o700 | replaced & replaced >> 3 & 0o007,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::fs::Permissions;
     use std::io::Write;
+    #[cfg(unix)]
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn nobody_may_more_than_before() {
-        for mode in [0o600, 0o640, 0o604, 0o666, 0o755] {
-            assert_eq!(mode_of(0o100_000 | mode, true), mode);
-        }
-        let of_another_group = [0o600, 0o640, 0o604, 0o644, 0o666, 0o657].map(|mode| mode_of(mode, false));
-        assert_eq!(of_another_group, [0o600, 0o600, 0o600, 0o604, 0o606, 0o605]);
-    }
 
     fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -262,7 +217,8 @@ mod tests {
             println!("SKIPPED: {} has no lists of who may do what", folder.path().display());
             return;
         }
-        let has_list = |path: &Path| rustix::fs::getxattr(path, LIST, &mut [0; 0][..]).is_ok();
+        let has_list =
+            |path: &Path| rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0; 0][..]).is_ok();
         fs::write(folder.path().join("new"), b"").unwrap();
         assert!(has_list(&folder.path().join("new")));
         Draft::of(&path).unwrap().keep(&path, true).unwrap();

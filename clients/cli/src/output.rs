@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::draft::{Draft, folder_of};
+use mgcomp_plot::{folder_of, has_file_name};
+
+use crate::draft::Draft;
 use crate::error::CliError;
 use crate::input::is_stream;
 
@@ -108,13 +110,6 @@ fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf,
         },
         Err(source) => Err(CliError::Write { name: name(), source }),
     }
-}
-
-/// Whether a file may be called so. What ends as `new/` or `new/.` does would be a folder.
-fn has_file_name(path: &Path) -> bool {
-    let text = path.as_os_str().as_encoded_bytes();
-    let of_folder = text.strip_suffix(b".").unwrap_or(text).last();
-    path.file_name().is_some() && !of_folder.is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
 #[cfg(test)]

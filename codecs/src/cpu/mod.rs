@@ -102,8 +102,8 @@ impl Cpu {
     /// for once.
     ///
     /// A library must not stop its host over a spelling mistake, so a variable that cannot be followed means
-    /// [`Cpu::Portable`] here; programs, and libraries that can do nothing instead, call
-    /// [`from_env`](Self::from_env) when they start and refuse it.
+    /// [`Cpu::Portable`] here; programs call [`from_env`](Self::from_env) when they start and refuse it, and what is attached to a
+    /// program refuses a name that is none.
     #[must_use]
     pub fn active() -> Self {
         static ACTIVE: LazyLock<Cpu> = LazyLock::new(|| Cpu::from_env().unwrap_or(Cpu::Portable));

@@ -998,7 +998,7 @@ pub mod control_client {
                 .insert(GrpcMethod::new("mgcomp.v1.Control", "GetHistogram"));
             self.inner.unary(req, path, codec).await
         }
-        /// Measures how fast the codecs are on this node, which takes some seconds on one core, and keeps it in the daemon's cache
+        /// Measures how fast the codecs are on this node, which takes 10 to 15 seconds on one core, and keeps it in the daemon's cache
         /// folder, for programs that have the same and start from then on.
         pub async fn calibrate(
             &mut self,
@@ -1106,7 +1106,7 @@ pub mod control_server {
             tonic::Response<super::GetHistogramResponse>,
             tonic::Status,
         >;
-        /// Measures how fast the codecs are on this node, which takes some seconds on one core, and keeps it in the daemon's cache
+        /// Measures how fast the codecs are on this node, which takes 10 to 15 seconds on one core, and keeps it in the daemon's cache
         /// folder, for programs that have the same and start from then on.
         async fn calibrate(
             &self,

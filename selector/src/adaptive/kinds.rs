@@ -29,7 +29,7 @@ const SELDOM: f64 = 1.0 / 64.0;
 /// Bytes, or squares of them, that are as good as none: numbers that go on shrinking become slow.
 const NOTHING: f64 = 1e-6;
 /// What is left of the data is as good as nothing.
-const NEXT_TO_NOTHING: f64 = 0.01;
+pub(super) const NEXT_TO_NOTHING: f64 = 0.01;
 
 /// What a transfer is beside those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

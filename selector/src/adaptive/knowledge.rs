@@ -18,7 +18,7 @@ const NEAR: f64 = 0.02;
 /// What moves by more makes choices wrong.
 const FAR: f64 = 0.1;
 /// The part of its slowness that a codec is taken to have lost where it was not timed for long.
-const RECOVERED: f64 = 0.125;
+pub(super) const RECOVERED: f64 = 0.125;
 /// A single time may be that of an interrupt.
 const MOST_AT_ONCE: f64 = 2.0;
 /// How far codecs on this data may be from what was measured.
@@ -139,13 +139,12 @@ impl Knowledge {
     /// kind is known, so is what it becomes in the forms in which nobody has seen it.
     pub(super) fn learn_kind(&mut self, seen: &[(Algorithm, f64)], bytes: f64, tolerance: f64) -> Turn {
         let turn = self.kinds.learn(seen, bytes, tolerance);
-        if turn == Turn::Back {
+        // What is short beside all that is known may be an exception.
+        let known = self.live.iter().filter_map(|entry| entry.data);
+        let evidence_bytes = known.map(|data| data.evidence_bytes).fold(0.0, f64::max);
+        if turn == Turn::Back && bytes >= EXCEPTION * evidence_bytes {
             for algorithm in Algorithm::ALL {
-                // What is short beside all that is known may be an exception.
-                let data = self.live[usize::from(algorithm.number())].data;
-                let says_much = data.is_some_and(|data| bytes >= EXCEPTION * data.evidence_bytes);
-                if says_much
-                    && seen.iter().all(|(one, _)| *one != algorithm)
+                if seen.iter().all(|(one, _)| *one != algorithm)
                     && let Some(fraction) = self.kinds.recall(algorithm)
                 {
                     self.set_fraction(algorithm, fraction);

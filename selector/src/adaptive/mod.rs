@@ -77,7 +77,7 @@ use mgcomp_codecs::Algorithm;
 use self::budget::Joint;
 use self::choice::Choice;
 pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
-use self::knowledge::Knowledge;
+use self::knowledge::{Knowledge, RECOVERED};
 use self::model::Goal;
 use self::priors::Priors;
 use self::stream::{Ask, Common, Kind, LOST_AFTER, RECOVERY, Sampled, Stream};
@@ -88,9 +88,6 @@ use crate::{CheapFacts, Decision, Estimate, LinkFacts, Outcome, Overlap, Plan, P
 
 /// Weight of a new time of an estimator against the known.
 const WEIGHT: f64 = 0.25;
-/// The part of their slowness that estimators are taken to have lost with each [`RECOVERY`] transfers: what cannot be afforded any more is
-/// not timed again.
-const RECOVERED: f64 = 0.125;
 
 /// The policy that predicts.
 #[derive(Clone, Debug)]
@@ -217,6 +214,7 @@ impl Policy for Adaptive {
         if self.passed == RECOVERY {
             self.passed = 0;
             self.others.recover();
+            // As codecs do: what cannot be afforded any more is not timed again.
             self.estimate_factor -= RECOVERED * (self.estimate_factor - 1.0).max(0.0);
         }
         self.joint.earn(choice.best_ns(facts.raw_bytes));

@@ -33,9 +33,9 @@ const NUMBERS: usize = 16;
 pub struct Point {
     /// Length of the buffer before coding.
     pub raw_bytes: u64,
-    /// Time to encode it, above zero.
+    /// Time to encode it, at least 0.001.
     pub encode_ns: f64,
-    /// Time to decode it, above zero.
+    /// Time to decode it, at least 0.001.
     pub decode_ns: f64,
 }
 

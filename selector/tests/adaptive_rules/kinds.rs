@@ -6,7 +6,7 @@ use mgcomp_codecs::Algorithm;
 use mgcomp_selector::Adaptive;
 use mgcomp_selector::speeds::Speeds;
 
-use crate::rig::{Data, MIB, NOISE, Sent, WEIGHTS, codec, send, speeds, transfer};
+use crate::rig::{Data, NOISE, Sent, WEIGHTS, codec, send, speeds, transfer};
 
 const ZEROS: Data = Data { xp: 0.06, zvc: 0.05, ibp: 1.0 };
 const SHORT: u64 = 64 << 10;
@@ -94,17 +94,4 @@ fn a_codec_that_suits_a_known_kind_is_taken_at_once() {
     let next = send(&mut policy, &transfer(SHORT), WEIGHTS);
     let predicted = next.decision.predicted_bits.unwrap() as f64 / (8 * SHORT) as f64;
     assert!(next.decision.algorithm == Algorithm::Xp && (predicted - 0.6).abs() < 0.001, "{predicted}");
-}
-
-#[test]
-fn what_is_short_beside_the_rest_does_not_bring_another_kind_back() {
-    let mut policy = Adaptive::new(speeds());
-    let long = 64 * MIB;
-    (0..50).for_each(|_| _ = send(&mut policy, &transfer(SHORT), ZEROS));
-    (0..50).for_each(|_| _ = send(&mut policy, &transfer(long), WEIGHTS));
-    for _ in 0..20 {
-        send(&mut policy, &transfer(SHORT), ZEROS);
-        assert_eq!(send(&mut policy, &transfer(long), WEIGHTS).decision.algorithm, Algorithm::Xp);
-        (0..20).for_each(|_| _ = send(&mut policy, &transfer(long), WEIGHTS));
-    }
 }

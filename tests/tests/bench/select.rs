@@ -29,7 +29,7 @@ fn every_policy_has_a_row_for_each_sequence_rate_and_overlap() {
     let rows = good_rows(elsewhere.path(), &args(&["--link-gbps", "1", "100"]));
     let mut policies: Vec<String> = codecs().map(|codec| format!("fixed:{}", codec.algorithm())).collect();
     policies.extend(["fixed:none", "paper", "adaptive"].map(str::to_owned));
-    let sequences = ["dense", "relu", "indices", "random", "phases", "bytes"];
+    let sequences = ["dense", "relu", "indices", "random", "phases", "bytes", "mixed"];
     assert_eq!(rows.len(), policies.len() * sequences.len() * 4);
     let found: BTreeSet<_> = rows
         .iter()
@@ -118,7 +118,7 @@ fn files_are_sequences_of_their_own_and_phases_together() {
         ["--data", "zeros:f32", "noise.bin:u8", "--link-gbps", "0.5", "--overlap", "no", "--latency-us", "0"];
     let rows = good_rows(folder.path(), &args(&more));
     let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
-    assert_eq!(names, BTreeSet::from(["zeros", "noise.bin", "phases", "bytes"]));
+    assert_eq!(names, BTreeSet::from(["zeros", "noise.bin", "phases", "bytes", "mixed"]));
     for row in &rows {
         assert!(number(row, "time_ms") > 0.0 && number(row, "oracle_ms") > 0.0, "{row}");
     }
@@ -130,7 +130,7 @@ fn names_that_are_taken_get_their_element() {
     let more = ["--data", "f:bf16", "f:u8", "phases", "--link-gbps", "1", "--overlap", "no"];
     let rows = good_rows(folder.path(), &args(&more));
     let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
-    assert_eq!(names, BTreeSet::from(["f:bf16", "f:u8", "phases:u8", "phases", "bytes"]));
+    assert_eq!(names, BTreeSet::from(["f:bf16", "f:u8", "phases:u8", "phases", "bytes", "mixed"]));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn folders_tell_what_they_leave_out_and_never_a_file_that_is_named() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows = crate::rows(&output);
     let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
-    assert_eq!(names, BTreeSet::from(["indices", "named", "phases", "bytes"]));
+    assert_eq!(names, BTreeSet::from(["indices", "named", "phases", "bytes", "mixed"]));
     let notes = stderr(&output);
     assert!(notes.contains("indices is cut from tensors/a.u32.bin\n"), "{notes}");
     assert!(notes.contains("left out, for no kind fits: tensors/b.f64.bin (f64)"), "{notes}");
@@ -223,15 +223,15 @@ fn flags_that_do_not_fit_are_told_before_any_file_is_read() {
         (&["--shortest", "1M", "--longest", "64K"], "--shortest is above --longest"),
         (&["--shortest", "32M", "--longest", "1M", "--data", "empty:u8"], "--shortest is above --longest"),
         (&["--shortest", "32M", "--longest", "1M", "--data", "hollow"], "--shortest is above --longest"),
-        (&["--sequence", "dance", "--data", "empty:u8", "x"], "names are empty x phases bytes short\n"),
+        (&["--sequence", "dance", "--data", "empty:u8", "x"], "names are empty x phases bytes short mixed\n"),
         (
             &["--sequence", "indices", "dance", "--data", "hollow"],
-            "\"dance\"; names are dense relu indices random phases bytes short\n",
+            "\"dance\"; names are dense relu indices random phases bytes short mixed\n",
         ),
         // What kinds of data there are is known once the folder is looked through; then the named file need not be read.
         (
             &["--sequence", "random", "--data", "tensors", "empty:u8"],
-            "\"random\"; names are indices empty phases bytes short\n",
+            "\"random\"; names are indices empty phases bytes short mixed\n",
         ),
     ];
     for (more, message) in cases {

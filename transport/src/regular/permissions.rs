@@ -11,7 +11,7 @@ const LIST: &str = "system.posix_acl_access";
 
 /// What there is to know of a file that is replaced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced {
+pub struct Replaced {
     mode: u32,
     group: u32,
     has_list: bool,
@@ -19,7 +19,10 @@ pub(crate) struct Replaced {
 
 impl Replaced {
     /// Of the file at `path`, if there is one.
-    pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// Whatever the system says, but for a file that is not there.
+    pub fn at(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(file) => Ok(Some(Self { mode: file.mode(), group: file.gid(), has_list: has_list(path) })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -28,12 +31,16 @@ impl Replaced {
     }
 
     /// Those that a draft is to be made with: it is of the group of whoever makes it, which may not be that of the file.
-    pub(crate) fn of_draft(&self) -> Permissions {
+    #[must_use]
+    pub fn of_draft(&self) -> Permissions {
         Permissions::from_mode(self.mode & 0o700)
     }
 
     /// Gives a draft the group of the file, and its permissions; where it cannot have the group, those that let nobody more in.
-    pub(crate) fn pass_on(&self, draft: &File) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Whatever the system says of its permissions.
+    pub fn pass_on(&self, draft: &File) -> io::Result<()> {
         // With a list of who may do what, the bits of the group say what all on it may at most.
         let is_of_group = !self.has_list && fchown(draft, None, Some(self.group)).is_ok();
         // With bits of the group the list would count that the draft has from its folder.

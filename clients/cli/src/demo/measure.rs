@@ -80,7 +80,7 @@ pub(super) fn measure(
         compressed_ms.push(millis(&compressed, rounds));
         decisions = compressed.first().map(|report| report.decisions.clone()).unwrap_or_default();
         // They may belong to another job than this process.
-        is_off = compressed.iter().any(|report| report.is_off);
+        is_off = compressed.iter().all(|report| report.is_off);
         equal &= raw.iter().chain(&compressed).all(|report| report.equal);
         for sent in compressed.iter().flat_map(|report| &report.sent) {
             let carried = algorithms.entry(sent.algorithm.clone()).or_default();

@@ -85,7 +85,7 @@ impl<'a> Table<'a> {
 /// How codecs are chosen.
 fn choice(args: &Args, mode: &str) -> String {
     if mode == OFF {
-        return "compression is switched off, so that all goes raw".to_owned();
+        return "compression is switched off".to_owned();
     }
     // What the policy goes by if nobody says otherwise is in its own documentation.
     let lambda = args.lambda.map(|lambda| format!(", λ = {lambda} Gb/s")).unwrap_or_default();

@@ -38,7 +38,7 @@ fn head(args: &Args, ranks: usize, row: &Row) -> String {
     let op = row.op;
     let device = row.device.as_ref().map(|name| format!(", memory of {name}")).unwrap_or_default();
     let reduction = if op.reduces() { format!(" ({})", args.reduction) } else { String::new() };
-    let off = if row.is_off { "; compression is switched off, so that all goes raw" } else { "" };
+    let off = if row.is_off { "; compression is switched off" } else { "" };
     let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
     format!(
         "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device}){off}\n{:>10} {:>12} {:>7} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7} {:>7}  {:<12} {}\n",

@@ -184,3 +184,41 @@ fn new_streams_inherit_speeds_but_no_sizes() {
     let measured = CodecTimes { encode_ns: 100.0, decode_ns: 100.0 };
     assert!((new.corrected(Algorithm::Xp, KIB, measured).encode_ns - 140.0).abs() < 1e-9);
 }
+
+#[test]
+fn a_kind_is_recalled_by_what_is_not_short_beside_all_that_is_known() {
+    use Algorithm::{Xp, Zvc};
+    let mut knowledge = Knowledge::default();
+    for (xp, zvc) in [(0.06, 0.05), (0.68, 1.0)] {
+        for (algorithm, fraction) in [(Xp, xp), (Zvc, zvc)] {
+            knowledge.learn_fraction(algorithm, fraction, 64e6, 0.1);
+        }
+        assert_eq!(knowledge.learn_kind(&[(Xp, xp), (Zvc, zvc)], 64e6, 0.25), Turn::New);
+    }
+    // A tenth of the 64 MB of before, and 64 more; a 64th of that is 1.1 MB.
+    let zvc = |bytes| {
+        let mut knowledge = knowledge.clone();
+        assert_eq!(knowledge.learn_kind(&[(Xp, 0.06)], bytes, 0.25), Turn::Back);
+        knowledge.latest_fraction(Zvc).unwrap()
+    };
+    assert!(zvc(1.0e6) > 0.9);
+    assert_eq!(zvc(1.2e6), 0.05);
+}
+
+#[test]
+fn of_a_transfer_that_was_looked_at_what_was_seen_counts() {
+    use Algorithm::{Ibp, Xp, Zvc};
+    let mut knowledge = Knowledge::default();
+    for algorithm in [Xp, Zvc, Ibp] {
+        knowledge.learn_fraction(algorithm, 0.5, 1000.0, 0.1);
+        knowledge.learn_fraction(algorithm, 0.9, 1000.0, 0.1);
+    }
+    let of_this_one = |is_raw| {
+        let seen = |algorithm| (algorithm == Xp).then_some(0.2);
+        let this = knowledge.of_this_one(seen, is_raw);
+        [Xp, Zvc].map(|algorithm| this.fraction(algorithm).unwrap())
+    };
+    let latest = knowledge.latest_fraction(Zvc).unwrap();
+    assert_eq!(of_this_one(false), [0.2, latest]);
+    assert_eq!(of_this_one(true), [0.2, knowledge.expected_fraction(Zvc).unwrap()]);
+}

@@ -192,7 +192,8 @@ impl Stream {
     /// The best as far as is known by now. Of a transfer that nobody hears of, which may have left before, for those that are sent now, if
     /// the peer still has the same codecs.
     pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
-        if self.knowledge.comes_by_chance() && self.seen.iter().next().is_some() {
+        // What is decided of one that nobody hears of is for others.
+        if facts.is_observed && self.knowledge.comes_by_chance() && self.seen.iter().next().is_some() {
             let is_raw = self.before == Some(Algorithm::None);
             let knowledge = self.knowledge.of_this_one(|algorithm| self.seen.of(algorithm), is_raw);
             let allowed = (facts.element, facts.allowed);

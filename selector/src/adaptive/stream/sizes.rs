@@ -4,7 +4,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet};
 
 use super::Stream;
 use super::seen::{Change, Seen};
-use crate::adaptive::kinds::Turn;
+use crate::adaptive::kinds::{NEXT_TO_NOTHING, Turn};
 use crate::adaptive::knowledge::differ;
 use crate::{CheapFacts, Decision, Estimate};
 
@@ -20,8 +20,6 @@ const FEW_BYTES: f64 = 16384.0;
 const OFF: f64 = 0.1;
 /// What is so many times as far off as samples are on average, which is two standard deviations, is hardly chance.
 const HARDLY_CHANCE: f64 = 2.5;
-/// What is left of the data is as good as nothing.
-const NEXT_TO_NOTHING: f64 = 0.01;
 /// What is expected follows what is known of kinds each time that another one comes, and else after so many transfers.
 const FOLLOWED: u32 = 8;
 /// Weight of a sample in how far they are off.
@@ -129,8 +127,10 @@ impl Stream {
         if decision.algorithm == Algorithm::None && seen.iter().next().is_some() {
             // Nobody will tell how far off it was, and what was once so need not stay so.
             self.sampled_off *= 1.0 - WEIGHT;
-            let all: Vec<_> = seen.iter().collect();
-            self.learn_kind(&all, seen.part * facts.raw_bytes as f64, OTHER_DATA / seen.part);
+            if facts.is_observed {
+                let all: Vec<_> = seen.iter().collect();
+                self.learn_kind(&all, seen.part * facts.raw_bytes as f64, OTHER_DATA / seen.part);
+            }
         }
         self.under_way.put(facts, decision, seen);
     }

@@ -19,11 +19,10 @@ use mgcomp_codecs::device::Device;
 use mgcomp_selector::LinkFacts;
 
 use self::mover::Mover;
-use super::flow::usual_queue_bytes;
 use super::loopback::{DEFAULT_QUEUE_BYTES, Loopback};
 use super::{Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use crate::executor::Outlet;
-use crate::message::{Limits, Rank};
+use crate::message::Rank;
 
 /// One rank's end of a fabric of devices.
 ///
@@ -37,21 +36,12 @@ pub struct Cuda {
 impl Cuda {
     /// The ends of a fabric of as many ranks as there are `devices`: what goes to a rank comes in the memory of its device, or
     /// of the host where it has none. They may be devices, contexts of one, or the same several times. Ranks that take more at once than
-    /// others do, by limits of their own, are joined by [`fabric_for`](Self::fabric_for).
+    /// others do, by limits of their own, are joined by [`fabric_with_queue`](Self::fabric_with_queue).
     ///
     /// # Errors
     /// [`LinkError`] if the system gives no threads.
     pub fn fabric(devices: Vec<Option<Device>>) -> Result<Vec<Self>, LinkError> {
         Self::fabric_with_queue(devices, DEFAULT_QUEUE_BYTES)
-    }
-
-    /// As [`fabric`](Self::fabric), for ranks that take what `limits` allow: as much may be under way as by
-    /// [`Loopback::fabric_for`].
-    ///
-    /// # Errors
-    /// As [`fabric`](Self::fabric).
-    pub fn fabric_for(devices: Vec<Option<Device>>, limits: Limits) -> Result<Vec<Self>, LinkError> {
-        Self::fabric_with_queue(devices, usual_queue_bytes(limits))
     }
 
     /// As [`fabric`](Self::fabric), with at most `queue_bytes` bytes under way from one rank to another.
