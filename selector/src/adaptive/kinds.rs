@@ -364,4 +364,15 @@ mod tests {
         learn(&mut kinds, &ZEROS);
         assert!(kinds.telling().all(|set| set.bits() == 0), "nothing becomes less than that");
     }
+
+    #[test]
+    fn what_is_long_gone_weighs_nothing() {
+        let mut kinds = Kinds::default();
+        (0..50).for_each(|_| [ZEROS, NOISE].iter().for_each(|seen| _ = learn(&mut kinds, seen)));
+        // Of 32,000 bytes, a 10^69th would be left, and numbers that go on shrinking become slow.
+        (0..5000).for_each(|_| _ = learn(&mut kinds, &NOISE));
+        assert_eq!((kinds.kinds[0].bytes, kinds.away, kinds.still), (0.0, 0.0, 0.0));
+        assert_eq!(kinds.mean(Algorithm::Zvc), Some(1.0));
+        assert_eq!(learn(&mut kinds, &ZEROS), Turn::Back);
+    }
 }
