@@ -215,7 +215,9 @@ fn start_and_go(kind: &str) -> Result<()> {
     other.start_barrier().wait()?;
     waited_for.wait()?;
     // The other one takes part in none of these, and is there all the while.
-    drop((world.start_barrier(), world.start_barrier()));
+    let pending: Vec<_> = (0..1000).map(|_| world.start_barrier()).collect();
+    expect("threads of collectives", 1, collective_threads)?;
+    drop((pending, world.start_barrier(), world.start_barrier()));
     drop(world);
     expect("threads of collectives", 0, collective_threads)?;
     drop(other);

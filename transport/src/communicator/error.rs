@@ -98,7 +98,7 @@ pub enum CommunicatorError {
     /// All numbers of communicators are used up.
     #[error("no more communicators can be made from this node")]
     TooMany,
-    /// The system gives no thread.
+    /// The system gives no thread for collectives that are not waited for.
     #[error("cannot start a thread: {0}")]
     Thread(String),
     /// The operation panicked on this member: a defect, here or in what owns the memory that was lent to it.

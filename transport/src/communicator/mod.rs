@@ -40,11 +40,12 @@
 //! it along. Who ends last is best found out by a barrier. Who drops its communicator leaves it: those who wait for that member in a later
 //! collective, or begin one, are told (status closing), and their communicator can do no more of them.
 //!
-//! A collective that does not wait goes on in a thread of its own, also when its request is dropped. That thread is joined when the
-//! communicator is used no more: when its last clone and the last request of its collectives are dropped. What is still
-//! under way then, and nobody can wait for any more, has two seconds to finish. After that it is given up, which the other members are
-//! told (status closing). Who drops the last of them waits for that; work of a device that buffers come after, and buffers that the
-//! program itself holds, are waited for however long that takes.
+//! Collectives that do not wait go on in a thread of their communicator, also when their requests are dropped. However many are under
+//! way, it is one. It is started with the first of them, runs on the processors that the thread may run on which calls that, and ends
+//! when there has been nothing to do for a fifth of a second. It is joined when the communicator is used no more: when its last clone
+//! and the last request of its collectives are dropped. What is still under way then, and nobody can wait for any more, has two
+//! seconds to finish. After that it is given up, which the other members are told (status closing). Who drops the last of them waits
+//! for that; work of a device that buffers come after, and buffers that the program itself holds, are waited for however long that takes.
 //!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in [parts](crate::link::Link::part_bytes) of

@@ -70,7 +70,7 @@ impl Communicator {
         self.group.turns.in_turn(turn, || self.group.unless_broken(work))
     }
 
-    /// As [`collective`](Self::collective), on a thread of its own. Its place in the order is that of the call.
+    /// As [`collective`](Self::collective), on the communicator's thread. Its place in the order is that of the call.
     pub(super) fn start_collective(
         &self,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
@@ -79,7 +79,7 @@ impl Communicator {
         self.start_collective_by(spawn, work)
     }
 
-    /// As [`start_collective`](Self::start_collective), on the thread that `spawn` makes.
+    /// As [`start_collective`](Self::start_collective), on the thread that `spawn` makes if there is none.
     fn start_collective_by(
         &self,
         spawn: impl FnOnce(Task) -> io::Result<JoinHandle<()>>,
@@ -90,25 +90,18 @@ impl Communicator {
         if let Err(error) = self.group.check_process() {
             return request(Some(Err(error)));
         }
-        let (group, turn) = (self.group.clone(), self.group.turns.take());
-        let report_failed = report.clone();
-        let task = move || {
-            // In its turn: what comes after it finds it finished.
-            group.turns.in_turn(turn, || {
-                let _ = report.send(group.unless_broken(work)); // nobody may be waiting any more
-            });
+        let group = self.group.clone();
+        // In its turn: what comes after it finds it finished.
+        let in_turn = move |thread: Result<(), CommunicatorError>| {
+            let result = group.unless_broken(|group| thread.and_then(|()| work(group)));
+            let _ = report.send(result); // nobody may be waiting any more
         };
-        match spawn(Box::new(task)) {
-            Ok(thread) => self.started.keep(thread),
-            Err(error) => {
-                // Those behind it must not wait for it, and neither must the other members. The caller does not wait for those
-                // before it: that they end may be up to what it does next.
-                let (group, failed) = (self.group.clone(), CommunicatorError::Thread(error.to_string()));
-                let fail = move || {
-                    let _ = report_failed.send(group.unless_broken(|_| Err(failed)));
-                };
-                self.group.turns.leave(turn, Box::new(fail));
-            }
+        if self.group.broken.get().is_some() {
+            // It takes no thread to say so.
+            let turn = self.group.turns.take();
+            self.group.turns.leave(turn, Box::new(move || in_turn(Ok(()))));
+        } else {
+            self.started.queue(Box::new(in_turn), spawn);
         }
         request(None)
     }
@@ -233,21 +226,37 @@ mod tests {
     /// Nothing here takes this long unless it hangs.
     const HANGS: Duration = Duration::from_secs(120);
 
-    /// Rank 1 of 3 fails with `failing` in the second of three collectives, which it is to say, and both others wait for.
-    fn fails_on_all(failing: fn(&Communicator) -> CollectiveRequest, error: &CommunicatorError) {
+    fn worlds(ranks: u32) -> Vec<Communicator> {
         let start = |link| {
             let policy = PolicySpec::default().build(&Steering::default());
             Communicator::world(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap())
         };
-        let worlds: Vec<_> = Loopback::fabric(3, None).unwrap().into_iter().map(start).collect();
-        let second = move |world: &Communicator| {
-            if world.rank() == 1 { failing(world) } else { world.start_barrier() }
-        };
+        Loopback::fabric(ranks, None).unwrap().into_iter().map(start).collect()
+    }
+
+    /// A request of what is over.
+    fn over(world: &Communicator, result: Result<(), CommunicatorError>) -> CollectiveRequest {
+        CollectiveRequest { reports: mpsc::channel().1, result: Some(result), started: world.started.clone() }
+    }
+
+    fn no_more_threads(_: Task) -> io::Result<JoinHandle<()>> {
+        Err(io::Error::other("no more threads"))
+    }
+
+    /// Rank 1 of 3 does the `first` of three collectives and fails with `failing` in the second, which it is to say, and both others wait
+    /// for.
+    fn fails_on_all_behind(
+        first: fn(&Communicator) -> CollectiveRequest,
+        failing: fn(&Communicator) -> CollectiveRequest,
+        error: &CommunicatorError,
+    ) {
         let (say, said) = mpsc::channel();
-        for world in worlds {
+        for world in worlds(3) {
             let say = say.clone();
             thread::spawn(move || {
-                let ends = [world.start_barrier(), second(&world), world.start_barrier()];
+                let [first, second]: [fn(&Communicator) -> CollectiveRequest; 2] =
+                    if world.rank() == 1 { [first, failing] } else { [Communicator::start_barrier; 2] };
+                let ends = [first(&world), second(&world), world.start_barrier()];
                 let ends = ends.map(CollectiveRequest::wait);
                 let _ = say.send((world, ends));
             });
@@ -270,39 +279,79 @@ mod tests {
         }
     }
 
+    fn fails_on_all(failing: fn(&Communicator) -> CollectiveRequest, error: &CommunicatorError) {
+        fails_on_all_behind(Communicator::start_barrier, failing, error);
+    }
+
     #[test]
     fn without_a_thread_a_collective_fails_on_all_members() {
-        fails_on_all(
-            |world| world.start_collective_by(|_| Err(io::Error::other("no more threads")), |_| Ok(())),
+        fails_on_all_behind(
+            |world| over(world, world.barrier()), // which needs no thread, and leaves none
+            |world| world.start_collective_by(no_more_threads, |_| Ok(())),
             &CommunicatorError::Thread("no more threads".into()),
         );
     }
 
     #[test]
-    fn without_a_thread_a_collective_is_not_waited_for_either() {
-        let link = Loopback::fabric(1, None).unwrap().remove(0);
-        let policy = PolicySpec::default().build(&Steering::default());
-        let world = Communicator::world(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap());
+    fn while_there_is_a_thread_no_other_is_needed() {
+        let world = worlds(1).remove(0);
         let (go, gone) = mpsc::channel::<()>();
-        let (say, said) = mpsc::channel();
-        thread::spawn(move || {
-            let first = world.start_collective(move |_| {
+        let first = world.start_collective(move |_| {
+            let _ = gone.recv();
+            Ok(())
+        });
+        let second = world.start_collective_by(no_more_threads, |_| Ok(()));
+        go.send(()).unwrap();
+        assert_eq!([first, second].map(CollectiveRequest::wait), [Ok(()), Ok(())]);
+    }
+
+    /// Starts two collectives for which there is no thread, and a third, behind one that a thread of the program is at. Returns what
+    /// becomes of all.
+    fn without_a_thread(world: Communicator) -> [Result<(), CommunicatorError>; 4] {
+        let (begin, begun) = mpsc::channel();
+        let (go, gone) = mpsc::channel::<()>();
+        let blocking = world.clone();
+        let first = thread::spawn(move || {
+            blocking.collective(move |_| {
+                begin.send(()).unwrap();
                 let _ = gone.recv();
                 Ok(())
-            });
-            let spawn = |_| Err(io::Error::other("no more threads"));
-            let mut second = world.start_collective_by(spawn, |_| Ok(()));
-            let is_finished = second.is_finished();
-            let third = world.start_barrier();
-            let _ = say.send((is_finished, [first, second, third]));
+            })
+        });
+        begun.recv_timeout(HANGS).expect("hangs: nothing begins");
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || {
+            let mut second = world.start_collective_by(no_more_threads, |_| Ok(()));
+            let mut third = world.start_collective_by(no_more_threads, |_| Ok(()));
+            let are_finished = second.is_finished() || third.is_finished();
+            let fourth = world.start_collective(|_| Ok(()));
+            let _ = say.send((are_finished, [second, third, fourth]));
         });
         let started = said.recv_timeout(HANGS).expect("hangs: what is started is waited for");
-        let (is_finished, requests) = started;
-        assert!(!is_finished, "its turn has not come");
+        let (are_finished, requests) = started;
+        assert!(!are_finished, "their turn has not come");
         go.send(()).unwrap();
+        let [second, third, fourth] = requests.map(CollectiveRequest::wait);
+        [first.join().unwrap(), second, third, fourth]
+    }
+
+    #[test]
+    fn without_a_thread_a_collective_is_not_waited_for_either() {
+        let mut worlds = worlds(2);
+        let _other = worlds.pop();
         let failed = CommunicatorError::Thread("no more threads".into());
         let broken = CommunicatorError::Broken(Box::new(failed.clone()));
-        assert_eq!(requests.map(CollectiveRequest::wait), [Ok(()), Err(failed), Err(broken)]);
+        let ends = without_a_thread(worlds.remove(0));
+        assert_eq!(ends, [Ok(()), Err(failed), Err(broken.clone()), Err(broken)]);
+    }
+
+    #[test]
+    fn a_communicator_that_is_broken_needs_no_thread_to_say_so() {
+        let world = worlds(1).remove(0);
+        let failed = world.start_collective(|_| panic!("on purpose")).wait();
+        assert_eq!(failed, Err(CommunicatorError::Panicked));
+        let later = world.start_collective_by(|_| panic!("a thread is asked for"), |_| Ok(())).wait();
+        assert_eq!(later, Err(CommunicatorError::Broken(Box::new(CommunicatorError::Panicked))));
     }
 
     #[test]
@@ -314,11 +363,7 @@ mod tests {
                 let panicked = catch_unwind(AssertUnwindSafe(|| world.collective(|_| panic!("on purpose"))));
                 let panic = panicked.unwrap_err();
                 assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
-                CollectiveRequest {
-                    reports: mpsc::channel().1,
-                    result: Some(Err(CommunicatorError::Panicked)),
-                    started: world.started.clone(),
-                }
+                over(world, Err(CommunicatorError::Panicked))
             },
             &CommunicatorError::Panicked,
         );

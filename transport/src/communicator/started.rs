@@ -1,17 +1,27 @@
-//! The threads of collectives that go on by themselves.
+//! The thread of collectives that go on by themselves.
+//!
+//! They are carried out one after the other, so one thread does as well as any number, and goes from one to the next without being
+//! woken. It is no thread of the program's that comes by: that collectives go on is not to be up to what the program waits for next, for
+//! two members that wait for two communicators in different orders would wait for each other.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::turn::{Task, Work};
 use super::{CommunicatorError, Group};
 
 /// How long collectives may go on when nobody uses their communicator any more: as long as links wait for peers to take what
 /// was sent before.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The threads of a communicator. Communicators and requests share it, and the threads do not: so it is never one of them
-/// that is the last to go and joins the others.
+/// How long a thread waits for something to do. To start one takes some ten microseconds, a small part of this; and a program is not to
+/// keep threads that it has no use for.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// The threads of a communicator: one that does something, or lingers, and those before it that have ended. Communicators and requests
+/// share it, and the threads do not: so it is never one of them that is the last to go and joins the others.
 #[derive(Debug)]
 pub(super) struct Started {
     group: Arc<Group>,
@@ -28,8 +38,22 @@ impl Started {
         self.group.check_process()
     }
 
+    /// Has `work` done in its turn, by the thread that there is, or one that `spawn` makes.
+    pub(super) fn queue(&self, work: Work, spawn: impl FnOnce(Task) -> io::Result<JoinHandle<()>>) {
+        if !self.group.turns.queue(work) {
+            return;
+        }
+        let group = self.group.clone();
+        match spawn(Box::new(move || group.turns.serve(LINGER))) {
+            Ok(thread) => self.keep(thread),
+            // Those behind it must not wait for it, and neither must the other members. The caller does not wait for those
+            // before it: that they end may be up to what it does next.
+            Err(error) => self.group.turns.do_without(&CommunicatorError::Thread(error.to_string())),
+        }
+    }
+
     /// Joins `thread` some time, and those now that have ended.
-    pub(super) fn keep(&self, thread: JoinHandle<()>) {
+    fn keep(&self, thread: JoinHandle<()>) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.extract_if(.., |thread| thread.is_finished()).for_each(join);
         threads.push(thread);
@@ -53,6 +77,7 @@ impl Drop for Started {
             std::mem::forget(threads); // they are not here to be waited for
             return;
         }
+        self.group.turns.close();
         // Memory that was lent to a collective may own a communicator, whatever for. A thread cannot wait for itself.
         let own = thread::current().id();
         if threads.iter().any(|thread| thread.thread().id() == own) {
@@ -73,6 +98,7 @@ fn join(thread: JoinHandle<()>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::sync::mpsc;
     use std::time::Instant;
 
@@ -91,6 +117,34 @@ mod tests {
         let policy = PolicySpec::default().build(&Steering::default());
         let node = Arc::new(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap());
         (node.clone(), Communicator::world(node))
+    }
+
+    #[test]
+    fn however_many_are_started_there_is_one_thread() {
+        const STARTED: usize = 1000;
+        let (_node, world) = alone();
+        let (go, gone) = mpsc::channel::<()>();
+        let first = world.start_collective(move |_| {
+            let _ = gone.recv();
+            Ok(())
+        });
+        let (say, said) = mpsc::channel();
+        let start = |place| {
+            let say = say.clone();
+            world.start_collective(move |_| {
+                let _ = say.send((place, thread::current().id()));
+                Ok(())
+            })
+        };
+        let requests: Vec<_> = (0..STARTED).map(start).collect();
+        assert_eq!(world.started.threads.lock().unwrap().len(), 1);
+        go.send(()).unwrap();
+        for request in [first].into_iter().chain(requests) {
+            assert_eq!(request.wait(), Ok(()));
+        }
+        let (places, threads): (Vec<_>, HashSet<_>) = said.try_iter().unzip();
+        assert_eq!(places, Vec::from_iter(0..STARTED));
+        assert_eq!(threads.len(), 1);
     }
 
     #[test]
