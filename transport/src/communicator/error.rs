@@ -126,7 +126,7 @@ impl CommunicatorError {
     }
 
     /// Whether members may be at different places after it: something was sent or received before, or they carry the operation
-    /// out without this one.
+    /// out without this one, where there are others.
     pub(super) const fn is_halfway(&self) -> bool {
         match self {
             Self::Transfer(_) | Self::WrongLength { .. } | Self::Thread(_) | Self::Panicked => true,

@@ -47,6 +47,10 @@
 //! seconds to finish. After that it is given up, which the other members are told (status closing). Who drops the last of them waits
 //! for that; work of a device that buffers come after, and buffers that the program itself holds, are waited for however long that takes.
 //!
+//! Where there is no such thread and the system gives none, it is asked again for a fifth of a second, in the call that starts the
+//! collective. Then that fails on all members, in its turn, since the others would wait for this one, and the communicator can do no
+//! more of them. A communicator of one member can: nobody waits for it.
+//!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in [parts](crate::link::Link::part_bytes) of
 //! 512 KiB, and over TCP of 192. Ranks start with the next one, so that they do not all send to the same. In an all-gather, a

@@ -82,7 +82,7 @@ impl Communicator {
     /// As [`start_collective`](Self::start_collective), on the thread that `spawn` makes if there is none.
     fn start_collective_by(
         &self,
-        spawn: impl FnOnce(Task) -> io::Result<JoinHandle<()>>,
+        spawn: impl FnMut(Task) -> io::Result<JoinHandle<()>>,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
         let (report, reports) = mpsc::channel();
@@ -133,6 +133,8 @@ impl Group {
         let result = work(self);
         std::mem::forget(under_way); // no panic: what follows is said here
         match &result {
+            // Nobody carries it out without this one.
+            Err(CommunicatorError::Thread(_)) if self.size() == 1 => {}
             Err(error) if error.is_halfway() => self.fail(*operation, error),
             Ok(()) => *operation = operation.next(),
             // Nothing has begun: the program may do it right yet.
@@ -343,6 +345,13 @@ mod tests {
         let broken = CommunicatorError::Broken(Box::new(failed.clone()));
         let ends = without_a_thread(worlds.remove(0));
         assert_eq!(ends, [Ok(()), Err(failed), Err(broken.clone()), Err(broken)]);
+    }
+
+    #[test]
+    fn where_nobody_else_waits_for_it_a_collective_without_a_thread_fails_alone() {
+        let failed = CommunicatorError::Thread("no more threads".into());
+        let ends = without_a_thread(worlds(1).remove(0));
+        assert_eq!(ends, [Ok(()), Err(failed.clone()), Err(failed), Ok(())]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::turn::{Task, Work};
 use super::{CommunicatorError, Group};
+use crate::link::driving;
 
 /// How long collectives may go on when nobody uses their communicator any more: as long as links wait for peers to take what
 /// was sent before.
@@ -19,6 +20,12 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a thread waits for something to do. To start one takes some ten microseconds, a small part of this; and a program is not to
 /// keep threads that it has no use for.
 const LINGER: Duration = Duration::from_millis(200);
+
+/// How often a thread is asked for while the system says that it has none just now: others of its user may be ending. Without one
+/// the communicator is at its end.
+const MOST_TRIES: u32 = 20;
+/// How much longer each wait between two tries is than the one before. All of them take a fifth of a second.
+const TRY_LATER_BY: Duration = Duration::from_millis(1);
 
 /// The threads of a communicator: one that does something, or lingers, and those before it that have ended. Communicators and requests
 /// share it, and the threads do not: so it is never one of them that is the last to go and joins the others.
@@ -39,12 +46,15 @@ impl Started {
     }
 
     /// Has `work` done in its turn, by the thread that there is, or one that `spawn` makes.
-    pub(super) fn queue(&self, work: Work, spawn: impl FnOnce(Task) -> io::Result<JoinHandle<()>>) {
+    pub(super) fn queue(&self, work: Work, mut spawn: impl FnMut(Task) -> io::Result<JoinHandle<()>>) {
         if !self.group.turns.queue(work) {
             return;
         }
-        let group = self.group.clone();
-        match spawn(Box::new(move || group.turns.serve(LINGER))) {
+        let started = try_often(|| {
+            let group = self.group.clone();
+            spawn(Box::new(move || group.turns.serve(LINGER)))
+        });
+        match started {
             Ok(thread) => self.keep(thread),
             // Those behind it must not wait for it, and neither must the other members. The caller does not wait for those
             // before it: that they end may be up to what it does next.
@@ -96,6 +106,20 @@ fn join(thread: JoinHandle<()>) {
     let _ = thread.join(); // whoever waited for a collective that panicked was told
 }
 
+/// Starts a thread, if need be when others have ended.
+fn try_often(mut start: impl FnMut() -> io::Result<JoinHandle<()>>) -> io::Result<JoinHandle<()>> {
+    for tries in 1..MOST_TRIES {
+        match start() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                driving::drive(); // nobody else may do so meanwhile
+                thread::sleep(tries * TRY_LATER_BY);
+            }
+            started => return started,
+        }
+    }
+    start()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -145,6 +169,25 @@ mod tests {
         let (places, threads): (Vec<_>, HashSet<_>) = said.try_iter().unzip();
         assert_eq!(places, Vec::from_iter(0..STARTED));
         assert_eq!(threads.len(), 1);
+    }
+
+    #[test]
+    fn a_thread_is_asked_for_again_where_there_is_none_for_now() {
+        let refuse = |times: &mut u32, by: io::ErrorKind| {
+            *times += 1;
+            Err(io::Error::from(by))
+        };
+        let mut times = 0;
+        let started = try_often(|| {
+            if times < 3 { refuse(&mut times, io::ErrorKind::WouldBlock) } else { Ok(thread::spawn(|| {})) }
+        });
+        started.unwrap().join().unwrap();
+        assert_eq!(times, 3);
+        for (kind, tries) in [(io::ErrorKind::WouldBlock, MOST_TRIES), (io::ErrorKind::OutOfMemory, 1)] {
+            let mut times = 0;
+            let started = try_often(|| refuse(&mut times, kind));
+            assert_eq!((started.unwrap_err().kind(), times), (kind, tries));
+        }
     }
 
     #[test]
