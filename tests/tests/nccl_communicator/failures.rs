@@ -144,6 +144,16 @@ fn who_cannot_compress_sends_raw_bytes() {
 }
 
 #[test]
+fn who_has_no_memory_for_frames_sends_raw_bytes() {
+    with_nccl("failures::who_has_no_memory_for_frames_sends_raw_bytes", 34, |stub, _| {
+        const OUT_OF_MEMORY: u32 = 2;
+        // The buffers of the calls are there by then, so what the first call asks for is for what leaves.
+        let (ends, failed) = fail_at(stub, (Some("cuMemAlloc_v2"), 1, OUT_OF_MEMORY));
+        assert!(failed && ends.iter().all(Result::is_ok), "{ends:?}");
+    });
+}
+
+#[test]
 fn a_rank_whose_device_is_lost_takes_the_others_along() {
     with_nccl("failures::a_rank_whose_device_is_lost_takes_the_others_along", 30, |stub, _| {
         const ILLEGAL_ADDRESS: u32 = 700;

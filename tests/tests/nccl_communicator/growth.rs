@@ -55,6 +55,39 @@ fn nothing_is_freed_for_a_longer_call() {
     });
 }
 
+/// A frame that leaves lies where it was made, not where others come.
+#[test]
+fn no_room_is_made_for_a_frame_of_one_s_own() {
+    with_nccl("growth::no_room_is_made_for_a_frame_of_one_s_own", 72, |stub, _| {
+        let together = Gate::new(2);
+        on_ranks(
+            2,
+            |_| config("fixed:zvc"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let (rank, stream) = (world.rank(), &place.stream);
+                let len = 7_000_000;
+                let (zeros, all) = (place.room(len as usize), place.room(2 * len as usize));
+                let raw = data::bytes(Kind::Sparse, len as usize, 5);
+                let region = if rank == 0 { place.holding(&raw) } else { place.room(raw.len()) };
+                // There is room for all that may leave from here on, and for short frames that come.
+                world.all_gather(stream, zeros.region(), all.region(), Element::U32).unwrap();
+                world.wait(stream).unwrap();
+                together.pass_after(|| stub.fail(Some("cuMemAlloc_v2"), 0, 0));
+                let sent = world.broadcast(stream, 0, region.region(), Element::U32).unwrap();
+                world.wait(stream).unwrap();
+                let long_frame = (1 << 20)..len;
+                assert!(rank != 0 || long_frame.contains(&sent.stored_bytes), "{sent:?}");
+                together.pass_after(|| {
+                    assert_eq!(stub.count("calls"), 1, "for what comes to rank 1");
+                    stub.fail(None, 0, 0);
+                });
+                assert!(place.bytes_of(region.region()) == raw);
+            },
+        );
+    });
+}
+
 /// Ranks do `work` where whoever allocates or loads kernels waits for what devices do that share memory with it, which for the
 /// ranks' are all: one that another rank waits for there would not go on before the limit. Higher ranks take longer for it.
 fn where_allocations_wait(

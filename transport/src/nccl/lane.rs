@@ -235,6 +235,22 @@ impl Lane {
             self.come_after(handle, stream)?;
         }
         self.words.room(&self.device, words)?;
+        if let Err(error) = self.find_encoders_room(frames, workspace) {
+            if error.is_sticky() {
+                return Err(error.into());
+            }
+            tracing::warn!(%error, "not compressed");
+            for out in &mut *outgoing {
+                out.coding = None;
+            }
+            // What comes is decoded all the same.
+            let (_, workspace) = self.lay_out(outgoing);
+            self.workspace.grown(&self.device, &self.stream, workspace)?;
+        }
+        Ok(())
+    }
+
+    fn find_encoders_room(&mut self, frames: u64, workspace: u64) -> Result<(), DeviceError> {
         self.leaving.0.room(&self.device, frames)?;
         self.workspace.grown(&self.device, &self.stream, workspace)?;
         Ok(())
@@ -333,13 +349,18 @@ impl Lane {
         })
     }
 
-    /// Finds room for the frames that `entries` announce, and their kernels.
-    pub(super) fn expect(&mut self, entries: &[Entry], from: impl Fn(usize) -> u32) -> Result<(), NcclError> {
+    /// Finds room for the frames that `entries` announce, and their kernels. That which is this rank's `own` does not come.
+    pub(super) fn expect(
+        &mut self,
+        entries: &[Entry],
+        own: Option<u32>,
+        from: impl Fn(usize) -> u32,
+    ) -> Result<(), NcclError> {
         let mut end = 0;
         self.coming.1.clear();
         for (i, entry) in entries.iter().enumerate() {
             let mut len = 0;
-            if let Some(Coding { algorithm, chunk_size }) = entry.coding() {
+            if let Some(Coding { algorithm, chunk_size }) = entry.coding().filter(|_| own != Some(from(i))) {
                 let coder = self.kernels.coder(algorithm, chunk_size);
                 coder.ok_or(NcclError::NoKernels { rank: from(i) })?;
                 len = entry.stored_len();

@@ -103,7 +103,7 @@ impl NcclCommunicator {
             self.choices.observe(choice, entry, self.lane.encoding_time(&outgoing, i));
             self.choices.learn(*key, [entry]);
         }
-        self.lane.expect(theirs, |i| incoming[i].from)?;
+        self.lane.expect(theirs, None, |i| incoming[i].from)?;
         self.neighbours.meet(&self.handle, peers(planned))?;
         let timed = timed.filter(|_| self.choices.measures() && self.lane.begin_move());
         self.move_messages(planned, &outgoing, &headers)?;

@@ -67,7 +67,7 @@
 //! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. Later calls do nothing and fail at once, as
 //! [`NcclError::Broken`]. What was enqueued fails later: [`check`] asks for that, and [`wait`] waits for a stream no longer than
 //! there is hope. What cannot be encoded, for want of memory or kernels, is no failure: it goes raw. It is one if data cannot be
-//! looked at, or its stream not be held back until that is done.
+//! looked at, or its stream not be held back until that is done, or if there is no memory for frames that come.
 //!
 //! A call that fails returns when nothing is on its stream any more, unless that one records, nor on the communicator's own, so
 //! that nothing uses its regions. It waits for that up to the limit from the abort on: where other work keeps a stream for longer,

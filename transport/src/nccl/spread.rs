@@ -60,7 +60,7 @@ impl NcclCommunicator {
         }
         self.choices.observe(&choice, &mine[0], self.lane.encoding_time(&out, 0));
         self.choices.learn(spread.key, &entries);
-        self.lane.expect(&entries, |rank| rank as u32)?;
+        self.lane.expect(&entries, Some(self.rank), |rank| rank as u32)?;
         self.neighbours.meet(&self.handle, 0..self.ranks)?;
         let is_timed = self.choices.measures() && self.lane.begin_move();
         self.move_all(spread, &out[0], &entries)?;
