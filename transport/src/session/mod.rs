@@ -250,9 +250,9 @@ impl Session {
                 let (memory, piece) = self.requester.awaited(id)?;
                 memory.part(piece.offset, u64::from(piece.length))?
             }
-            // One that is not as long as it says is bad, and nobody's memory is to hold it.
+            // One that is not as long as it says is bad, one that is too long is refused, and nobody's memory is to hold either.
             Header::TaggedSend(TaggedSend { tag, algorithm: Algorithm::None, length, .. })
-                if u64::from(length) == len =>
+                if u64::from(length) == len && length <= self.config.limits.max_transfer_bytes =>
             {
                 let Posted { into, begun, .. } = self.inbox.next_receive(tag)?;
                 into.part(begun.map_or(0, |begun| begun.filled), len)?

@@ -367,7 +367,12 @@ impl Requester {
     /// A send is out of this side's hands; returns its end if that is all that it waited for. The peer still owes an
     /// answer, and holds room until then.
     pub(super) fn written(&mut self, id: MessageId) -> Option<Finished> {
-        let transfer = self.transfers.get_mut(&self.pieces.get(&id)?.transfer)?;
+        let piece = self.pieces.get(&id)?;
+        // A peer may have answered before this is heard of; then the id may be that of a send which has not left yet.
+        if !matches!(piece.stage, Stage::AwaitingAck) {
+            return None;
+        }
+        let transfer = self.transfers.get_mut(&piece.transfer)?;
         let is_done = matches!(transfer.request, Request::Send { completion: Completion::Local, .. });
         if !is_done || transfer.is_told {
             return None;

@@ -169,6 +169,11 @@ fn raw_bytes_that_were_asked_for_have_a_place_to_go() {
     assert!(place.is_same(&first.slice(0..80).unwrap()));
     assert!(solo.session.landing(&raw(0, 5, 101), 101).is_none(), "longer than the receive");
     assert!(solo.session.landing(&raw(0, 6, 80), 80).is_none(), "another tag");
+    let mut narrow = Solo::open(Limits { max_transfer_bytes: 79, ..WIDE });
+    let receive = Request::Receive { tag: Tag(5), into: Payload::from_memory(HostBuffer::zeroed(100).all()) };
+    narrow.submit(0, receive);
+    assert!(narrow.session.landing(&raw(0, 5, 79), 79).is_some());
+    assert!(narrow.session.landing(&raw(0, 5, 80), 80).is_none(), "it will be refused as too long");
     let coded = TaggedSend {
         id: MessageId(0),
         algorithm: Algorithm::Bdi,
