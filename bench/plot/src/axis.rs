@@ -19,10 +19,12 @@ enum Scale {
 }
 
 impl Axis {
-    /// A logarithmic axis, from one of 1, 2, 5, 10, … to another, around `values`, which are above 0.
+    /// A logarithmic axis, from one of 1, 2, 5, 10, … to another, around those of `values` that are above 0: others have no place on
+    /// it, and are drawn at its low end.
     pub(super) fn log(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
-        let (low, high) = range(values);
-        let (low, high) = (round_down(low), round_up(high));
+        let (low, high) = range(values.filter(|value| value.is_normal() && *value > 0.0));
+        // None at all: any axis will do.
+        let (low, high) = if low <= high { (round_down(low), round_up(high)) } else { (1.0, 10.0) };
         let high = if low < high { high } else { 10.0 * low };
         Self { scale: Scale::Log, values: (low, high), pixels }
     }
@@ -41,7 +43,7 @@ impl Axis {
         let (low, high) = self.values;
         let part = match self.scale {
             Scale::Linear { .. } => (value - low) / (high - low),
-            Scale::Log => (value / low).ln() / (high / low).ln(),
+            Scale::Log => (value.max(low) / low).ln() / (high / low).ln(),
         };
         self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
     }
@@ -118,6 +120,20 @@ mod tests {
     fn same(found: &[f64], expected: &[f64]) {
         assert_eq!(found.len(), expected.len(), "{found:?}");
         assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+    }
+
+    /// What takes no time, or moves nothing, is 0: it has no logarithm.
+    #[test]
+    fn what_has_no_place_on_a_logarithmic_axis_is_at_its_low_end() {
+        let axis = Axis::log([0.0, 4.0, f64::NAN, f64::INFINITY, -1.0].into_iter(), (10.0, 20.0));
+        same(&axis.ticks(), &[2.0, 5.0]);
+        same(
+            &[axis.pixel(0.0), axis.pixel(-1.0), axis.pixel(2.0), axis.pixel(5.0)],
+            &[10.0, 10.0, 10.0, 20.0],
+        );
+        let nothing = Axis::log([0.0].into_iter(), (10.0, 20.0));
+        same(&nothing.ticks(), &[1.0, 2.0, 5.0, 10.0]);
+        same(&[nothing.pixel(0.0)], &[10.0]);
     }
 
     #[test]
