@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::ptr;
 
 use super::Mpi;
 use crate::data::Data;
@@ -122,9 +123,9 @@ impl Mpi {
             return self.with_many_bytes(bytes.len(), |many| self.copy(data, &Data::new(into, 1, many), own));
         };
         let (mut position, into) = (0, bytes.as_mut_ptr().cast());
-        // SAFETY: no more is written than there is room for.
-        untold(unsafe {
-            self.calls.pack(data.address(), count, data.datatype(), into, room, &mut position, own)
+        self.with_address(data, count, |address, count, datatype| {
+            // SAFETY: no more is written than there is room for.
+            untold(unsafe { self.calls.pack(address, count, datatype, into, room, &mut position, own) })
         })?;
         self.all(position, bytes.len())
     }
@@ -136,11 +137,27 @@ impl Mpi {
             return self.with_many_bytes(bytes.len(), |many| self.copy(&Data::new(from, 1, many), data, own));
         };
         let (mut position, from) = (0, bytes.as_ptr().cast_mut().cast());
-        // SAFETY: no more is read than there is.
-        untold(unsafe {
-            self.calls.unpack(from, len, &mut position, data.address(), count, data.datatype(), own)
+        self.with_address(data, count, |address, count, datatype| {
+            // SAFETY: no more is read than there is.
+            untold(unsafe { self.calls.unpack(from, len, &mut position, address, count, datatype, own) })
         })?;
         self.all(position, bytes.len())
+    }
+
+    /// Does `work` with an address, a count and a datatype that are the `count` values of `data`. At `MPI_BOTTOM`, which is no address to
+    /// MPICH's functions that pack, they are those at another one of a datatype that begins so much before it.
+    fn with_address(
+        &self,
+        data: &Data,
+        count: c_int,
+        work: impl FnOnce(Address, c_int, Type) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if count == 0 || !data.address().is_null() {
+            return work(data.address(), count, data.datatype());
+        }
+        let address: Address = ptr::from_ref(self).cast_mut().cast();
+        let before = (address.addr() as isize).wrapping_neg();
+        self.with_blocks(&[count], &[before], data.datatype(), |blocks| work(address, 1, blocks))
     }
 
     fn all(&self, position: c_int, len: usize) -> Result<(), Failure> {
@@ -169,13 +186,23 @@ impl Mpi {
         let offsets: Vec<isize> = (0..len).step_by(PIECE).map(|offset| offset as isize).collect();
         let lengths: Vec<c_int> =
             (0..len).step_by(PIECE).map(|offset| PIECE.min(len - offset) as c_int).collect();
-        let (pieces, mut many) = (offsets.len() as c_int, Type(0));
+        self.with_blocks(&lengths, &offsets, self.constants.byte, work)
+    }
+
+    /// Does `work` with a datatype of blocks of another, each so long, and so many bytes from where it is.
+    fn with_blocks(
+        &self,
+        lengths: &[c_int],
+        offsets: &[isize],
+        of: Type,
+        work: impl FnOnce(Type) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (count, mut blocks) = (lengths.len().min(offsets.len()) as c_int, Type(0));
         // SAFETY: the arrays are as long as they should be; the datatype is freed once.
         unsafe {
-            let byte = self.constants.byte;
-            untold(self.calls.type_hindexed(pieces, lengths.as_ptr(), offsets.as_ptr(), byte, &mut many))?;
-            let done = untold(self.calls.type_commit(&mut many)).and_then(|()| work(many));
-            untold(self.calls.type_free(&mut many)).and(done)
+            untold(self.calls.type_hindexed(count, lengths.as_ptr(), offsets.as_ptr(), of, &mut blocks))?;
+            let done = untold(self.calls.type_commit(&mut blocks)).and_then(|()| work(blocks));
+            untold(self.calls.type_free(&mut blocks)).and(done)
         }
     }
 }

@@ -59,6 +59,43 @@ static void described_differently(MPI_Comm comm) {
   MPI_Type_free(&vector);
 }
 
+/* Values by their addresses, from MPI_BOTTOM on: those of rank 1, those of the others, or all. */
+static void by_address(MPI_Comm comm) {
+  enum { VALUES = 60000, PARTS = 3 };
+  int rank, size, values = VALUES, all = VALUES * PARTS;
+  size_t bytes = (size_t)all * sizeof(int);
+  MPI_Comm_rank(comm, &rank), MPI_Comm_size(comm, &size);
+  for (int data = SMOOTH; data <= NOISE; data++) {
+    for (int who = 1; who < 4; who++) {
+      char *one = need(bytes), *other = need(bytes), *many = need(bytes * size), *others = need(bytes * size);
+      fill(one, bytes, rank, data), memcpy(other, one, bytes);
+      MPI_Aint at;
+      MPI_Datatype there, type = MPI_INT;
+      MPI_Get_address(one, &at);
+      MPI_Type_create_hindexed(1, &values, &at, MPI_INT, &there);
+      MPI_Type_commit(&there);
+      void *from = one;
+      int count = all;
+      if (who & (rank == 1 ? 1 : 2)) from = MPI_BOTTOM, count = PARTS, type = there;
+      MPI_Bcast(from, count, type, 1, comm), PMPI_Bcast(other, all, MPI_INT, 1, comm);
+      same("bcast", "by address", one, other, bytes);
+      fill(one, bytes, rank + 7, data), memcpy(other, one, bytes);
+      MPI_Allgather(from, count, type, many, all, MPI_INT, comm);
+      PMPI_Allgather(other, all, MPI_INT, others, all, MPI_INT, comm);
+      same("allgather", "by address", many, others, bytes * size);
+      fill(many, bytes * size, rank, data), memcpy(others, many, bytes * size);
+      MPI_Gather(from, count, type, many, all, MPI_INT, 1, comm);
+      PMPI_Gather(other, all, MPI_INT, others, all, MPI_INT, 1, comm);
+      same("gather", "by address", many, others, bytes * size);
+      MPI_Scatter(many, all, MPI_INT, from, count, type, 1, comm);
+      PMPI_Scatter(others, all, MPI_INT, other, all, MPI_INT, 1, comm);
+      same("scatter", "by address", one, other, bytes);
+      MPI_Type_free(&there);
+      free(one), free(other), free(many), free(others);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int rank;
@@ -69,6 +106,7 @@ int main(int argc, char **argv) {
     for (int j = i ? 2 : 0; j < 4; j++) run_case(MPI_COMM_WORLD, all[i], lengths[j], SMOOTH, i + j);
   for (int i = 0; i < count; i++) run_case(MPI_COMM_WORLD, all[i], 5000, NOISE, i);
   described_differently(MPI_COMM_WORLD);
+  by_address(MPI_COMM_WORLD);
 
   MPI_Comm half, copy;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
