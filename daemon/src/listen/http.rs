@@ -15,7 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use mgcomp_proto::DESCRIPTOR_SET;
 use mgcomp_proto::v1::control_server::ControlServer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
@@ -40,6 +40,9 @@ const MAX_CALLS: u32 = 1024;
 /// Calls of one user who may only look, on all connections together: answers that nobody reads are kept in memory, and a watcher
 /// has a snapshot kept.
 const MAX_LOOKS: u32 = 16;
+/// Calls of all together who have shown no token where one is needed: they may ask for the daemon's health, and may never end
+/// what they ask.
+const MAX_UNKNOWN: usize = 64;
 /// Connections of such a user that have not said yet what they want. Every process begins with one, so there are more of them.
 pub(super) const MAX_STRANGERS: usize = 512;
 /// Connections of such a user, and what of an answer is kept for each of its calls once it is on its way.
@@ -55,6 +58,8 @@ pub(crate) struct Looks {
     pub(super) strangers: OfUsers,
     connections: OfUsers,
     calls: OfUsers,
+    /// Calls of those whom nobody knows.
+    unknown: Arc<Semaphore>,
 }
 
 impl Default for Looks {
@@ -63,6 +68,7 @@ impl Default for Looks {
             strangers: OfUsers::new(MAX_STRANGERS),
             connections: OfUsers::new(MAX_LOOKERS),
             calls: OfUsers::new(MAX_LOOKS as usize),
+            unknown: Arc::new(Semaphore::new(MAX_UNKNOWN)),
         }
     }
 }
@@ -200,10 +206,15 @@ impl Routes {
         if is_known && is_http2 {
             deadline.send_replace(None);
         }
-        let Ok(place) = place(&self.node.looks.calls, peer, caller) else {
+        let place = match is_known {
+            true => place(&self.node.looks.calls, peer, caller),
+            false => self.node.looks.unknown.clone().try_acquire_owned().map(Some),
+        };
+        let Ok(place) = place else {
+            let busy = if is_known { busy() } else { BUSY_WITH_UNKNOWN.to_owned() };
             return match is_grpc {
-                true => Status::resource_exhausted(busy()).into_http(),
-                false => plain(StatusCode::TOO_MANY_REQUESTS, TEXT, busy()),
+                true => Status::resource_exhausted(busy).into_http(),
+                false => plain(StatusCode::TOO_MANY_REQUESTS, TEXT, busy),
             };
         };
         request.extensions_mut().insert(caller);
@@ -309,6 +320,7 @@ fn busy() -> String {
     )
 }
 
+const BUSY_WITH_UNKNOWN: &str = "too many who show no token ask for the daemon's health";
 const SHUT_OUT: &str = "the daemon is not open to this user any more";
 const NO_TOKEN: &str =
     "wrong or no token: send `authorization: Bearer` and the text of the daemon's token_file";

@@ -3,8 +3,16 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::pin::Pin;
 use std::process::Command;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use http::Request;
+use mgcomp_proto::Channel;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::client::GrpcService;
 
 use crate::rig::{Rig, text};
 
@@ -58,6 +66,67 @@ fn a_token_is_needed_for_everything_but_health() {
         page.starts_with("HTTP/1.1 200") && page.contains("mgcomp_daemon_setting_changes_total 1"),
         "{page}"
     );
+}
+
+/// A request that never comes to its end.
+struct Never;
+
+impl hyper::body::Body for Never {
+    type Data = hyper::body::Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Self::Data>, Status>>> {
+        Poll::Pending
+    }
+}
+
+/// Each keeps its head in the daemon's memory.
+#[test]
+fn who_shows_no_token_does_not_have_health_checks_without_end_under_way() {
+    const ASKED: usize = 200;
+    const MOST: usize = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let token = token_file(&folder, "token", TOKEN);
+    let rig = Rig::start(&["--listen", ANY_PORT, "--token-file", &token]);
+    let address = rig.address().to_string();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let open = async || {
+            let stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+            Channel::open(stream, None).await.unwrap()
+        };
+        let check = async |channel: &mut Channel, body: Body| {
+            let request = Request::post("http://mgcomp-daemon/grpc.health.v1.Health/Check");
+            let request = request.header("content-type", "application/grpc").body(body).unwrap();
+            std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
+            channel.call(request)
+        };
+        let mut channels = [open().await, open().await];
+        let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+        for asked in 0..ASKED {
+            let answer = check(&mut channels[asked % 2], Body::new(Never)).await;
+            let say = say.clone();
+            tokio::spawn(async move {
+                let refused = answer.await.map(|answer| answer.headers().get("grpc-status").cloned());
+                let _ = say.send(refused.ok().flatten());
+            });
+        }
+        // Both connections end some time, and with them what has no answer.
+        for _ in MOST..ASKED {
+            assert_eq!(said.recv().await.unwrap().unwrap(), "8", "resource exhausted");
+        }
+        let known = ["lambda", "get", "--address", &address, "--token-file", &token];
+        assert!(rig.mgcomp_command(&known).output().unwrap().status.success());
+        for _ in 0..MOST {
+            assert_eq!(said.recv().await.unwrap(), None, "it was sent away without an answer");
+        }
+        let empty = http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
+        let answer = check(&mut open().await, Body::new(empty)).await.await.unwrap();
+        assert_eq!(answer.headers().get("grpc-status"), None, "there is an answer behind the head");
+    });
 }
 
 #[test]
