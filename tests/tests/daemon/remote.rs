@@ -98,16 +98,19 @@ fn who_shows_no_token_does_not_have_health_checks_without_end_under_way() {
             let stream = tokio::net::TcpStream::connect(&address).await.unwrap();
             Channel::open(stream, None).await.unwrap()
         };
-        let check = async |channel: &mut Channel, body: Body| {
-            let request = Request::post("http://mgcomp-daemon/grpc.health.v1.Health/Check");
-            let request = request.header("content-type", "application/grpc").body(body).unwrap();
+        let ready = async |channel: &mut Channel| {
             std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
-            channel.call(request)
+        };
+        let check = |body: Body| {
+            let request = Request::post("http://mgcomp-daemon/grpc.health.v1.Health/Check");
+            request.header("content-type", "application/grpc").body(body).unwrap()
         };
         let mut channels = [open().await, open().await];
         let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
         for asked in 0..ASKED {
-            let answer = check(&mut channels[asked % 2], Body::new(Never)).await;
+            let channel = &mut channels[asked % 2];
+            ready(channel).await;
+            let answer = channel.call(check(Body::new(Never)));
             let say = say.clone();
             tokio::spawn(async move {
                 let refused = answer.await.map(|answer| answer.headers().get("grpc-status").cloned());
@@ -124,7 +127,9 @@ fn who_shows_no_token_does_not_have_health_checks_without_end_under_way() {
             assert_eq!(said.recv().await.unwrap(), None, "it was sent away without an answer");
         }
         let empty = http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
-        let answer = check(&mut open().await, Body::new(empty)).await.await.unwrap();
+        let mut channel = open().await;
+        ready(&mut channel).await;
+        let answer = channel.call(check(Body::new(empty))).await.unwrap();
         assert_eq!(answer.headers().get("grpc-status"), None, "there is an answer behind the head");
     });
 }
